@@ -20,7 +20,7 @@ PLATFORM_PROBLEMS_MAX = 20_000  # of all together: about 30 MB
 LEFT_OUT_TOPICS_MAX = 100_000  # of which it is known how many problems were left out
 
 
-class MostUrgent:
+class TopicProblems:
     """The most urgent problems of one topic, while they are collected, and how many there are beside them."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class KnownProblem(NamedTuple):
     problem: Problem
 
 
-class LeftOut(NamedTuple):
+class _LeftOut(NamedTuple):
     namespace: str
     problems: int
 
@@ -61,7 +61,7 @@ class _Tenant:
     def __init__(self) -> None:
         self.entries: list[KnownProblem] = []  # in order
         self.topics: dict[str, list[KnownProblem]] = {}  # never empty
-        self.left_out: dict[int, LeftOut] = {}  # by the hash of the topic's name, which is smaller
+        self.left_out: dict[int, _LeftOut] = {}  # by the hash of the topic's name, which is smaller
         self.by_namespace: Counter[str] = Counter()  # how many were left out
         self.ranked: list[Problem] | None = None
 
@@ -75,7 +75,7 @@ class KnownProblems:
 
     # --- changes
 
-    def put(self, topic: str, tenant: str, most_urgent: MostUrgent) -> None:
+    def put(self, topic: str, tenant: str, most_urgent: TopicProblems) -> None:
         """What is wrong with a topic from now on."""
         problems, left_out = most_urgent.problems, most_urgent.left_out
         of_tenant = self._tenants.get(tenant)
@@ -145,7 +145,7 @@ class KnownProblems:
             return
         self._left_out_topics += before is None
         namespace = before.namespace if before is not None else topic.partition("://")[2].rpartition("/")[0]
-        of_tenant.left_out[key] = LeftOut(namespace, count + (before.problems if before is not None else 0))
+        of_tenant.left_out[key] = _LeftOut(namespace, count + (before.problems if before is not None else 0))
         of_tenant.by_namespace[namespace] += count
 
     def _drop_if_empty(self, tenant: str) -> None:

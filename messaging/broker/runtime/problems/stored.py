@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from messaging.broker.runtime.problems.known import MostUrgent
+from messaging.broker.runtime.problems.known import TopicProblems
 from messaging.broker.runtime.problems.topic_look import stored_problem
 from messaging.broker.runtime.problems.watch import ProblemWatch
 from messaging.broker.runtime.topics.registry import Topics
@@ -81,7 +81,7 @@ class StoredProblems:
     async def _judge(
         self, name: TopicName, record: TopicRecord, subscriptions: list[SubscriptionRecord], slices: TurnSlices
     ) -> None:
-        most_urgent, unknown = MostUrgent(), False
+        most_urgent, unknown = TopicProblems(), False
         for subscription in subscriptions:
             await slices.spend(SUBSCRIPTION_COST + len(record.ledgers) // LEDGERS_A_UNIT)
             first = oldest_open(record.ledgers, subscription.mark_delete)

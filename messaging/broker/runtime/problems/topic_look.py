@@ -9,7 +9,7 @@ from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.problems import Sign, is_quiet, signs_of_abandoned, signs_of_subscription, signs_of_topic
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, KnownProblems, MostUrgent
+from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, KnownProblems, TopicProblems
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -34,7 +34,7 @@ class TopicLook:
     def __init__(self, topic: Topic, known: KnownProblems, throttled_ms: ThrottledMs, now_ms: Callable[[], int]) -> None:
         self.topic = topic
         self.ended = is_system_topic(topic.name)
-        self.most_urgent = MostUrgent()
+        self.most_urgent = TopicProblems()
         self.throttled_ms: ThrottledMs = {}
         self._subscriptions: list[Subscription] = [] if self.ended else list(topic.subscriptions.table.values())
         self._subscriptions.reverse()
@@ -112,10 +112,10 @@ class TopicLook:
         self.most_urgent.add(problem_of(self.topic.name, subscription, sign, since_ms))
 
 
-def abandoned_of(topic: Topic, now_ms: int) -> MostUrgent:
+def abandoned_of(topic: Topic, now_ms: int) -> TopicProblems:
     """What a topic that is unloaded leaves without a consumer. Nobody is connected once it is unloaded: whoever is now, leaves now.
     Sentences are made for the most urgent only."""
-    most_urgent = MostUrgent()
+    most_urgent = TopicProblems()
     if not topic.keeps_messages:
         return most_urgent
     waiting = [

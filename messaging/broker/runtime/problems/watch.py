@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from messaging.background import BackgroundLoop
-from messaging.broker.runtime.problems.known import KnownProblems, MostUrgent
+from messaging.broker.runtime.problems.known import KnownProblems, TopicProblems
 from messaging.broker.runtime.problems.refusals import SchemaRefusals
 from messaging.broker.runtime.problems.topic_look import GLANCE_COST, JUDGE_COST, ThrottledMs, TopicLook, abandoned_of
 from messaging.broker.runtime.topics.registry import Topics
@@ -43,7 +43,7 @@ class Round:
         return self.under_way is None and not self.left and not self.namespaces_left
 
 
-class Look:
+class LookBudget:
     """What is left of one look for all tenants: `topics`, and `room` in units of cost."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class ProblemWatch:
 
     async def look(self) -> None:
         """The next part of each round."""
-        look, ended = Look(), list[Round]()
+        look, ended = LookBudget(), list[Round]()
         try:
             while self._turns and look.room > 0 and look.topics > 0:
                 turn = self._turns.popleft()
@@ -86,7 +86,7 @@ class ProblemWatch:
         if not self._caught_up:
             self._caught_up = all(turn.looked_ms is not None for turn in self._rounds.values())
 
-    async def _go_on(self, turn: Round, look: Look) -> bool:
+    async def _go_on(self, turn: Round, look: LookBudget) -> bool:
         """Whether the round is at its end. Takes a share of the look at most."""
         if turn.is_ended:
             turn.namespaces_left.extend(turn.namespaces)
@@ -142,7 +142,7 @@ class ProblemWatch:
 
     def put(self, text: str, tenant: str, problems: Iterable[Problem]) -> None:
         """What is wrong with a topic from now on."""
-        most_urgent = MostUrgent()
+        most_urgent = TopicProblems()
         for problem in problems:
             most_urgent.add(problem)
         self.known.put(text, tenant, most_urgent)

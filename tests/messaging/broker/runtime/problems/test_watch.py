@@ -16,7 +16,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems import known as known_problems
 from messaging.broker.runtime.problems import refusals as schema_refusals
 from messaging.broker.runtime.problems import topic_look, watch
-from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, MostUrgent
+from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, TopicProblems
 from messaging.broker.runtime.problems.refusals import KEPT_MS, TOPICS_MAX, SchemaRefusals
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.broker.runtime.topics.topic import Topic
@@ -283,14 +283,14 @@ def problem_of(topic: str, subscription: str = "s", waiting: int = 0, tenant: st
 
 
 def put(known: KnownProblems, topic: str, tenant: str, *problems: Problem) -> None:
-    most_urgent = MostUrgent()
+    most_urgent = TopicProblems()
     for problem in problems:
         most_urgent.add(problem)
     known.put(topic, tenant, most_urgent)
 
 
 def test_of_a_topic_the_most_urgent_are_kept() -> None:
-    most_urgent = MostUrgent()
+    most_urgent = TopicProblems()
     for waiting in (*range(30), *range(60, 30, -1)):
         most_urgent.add(problem_of("persistent://acme/n/t", str(waiting), waiting))
     assert [problem.waiting for problem in most_urgent.problems] == list(range(60, 60 - OF_TOPIC_MAX, -1))
