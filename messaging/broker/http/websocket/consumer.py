@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from messaging.broker.http.context import EdgeCounters
-from messaging.broker.http.websocket.dead_letters import MOVING_MAX, WebSocketDeadLetters
+from messaging.broker.http.websocket.dead_letters import MOVING_MAX, WebSocketDeadLetters, is_lasting
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     ConsumerCommand,
@@ -22,7 +22,7 @@ from messaging.broker.http.websocket.frames import (
 from messaging.broker.http.websocket.link import POLICY, Link
 from messaging.broker.http.websocket.memory import MemoryReservation, TenantMemory
 from messaging.broker.http.websocket.message_queue import MessageQueue
-from messaging.broker.http.websocket.window import PushWindow, TimedPositions
+from messaging.broker.http.websocket.window import QUEUED_BYTES_MAX, PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import InvalidValue, MagnetarError
 
@@ -35,6 +35,8 @@ PAIR_OVERHEAD_BYTES = 128  # of a property, beside its texts
 MESSAGE_OVERHEAD_BYTES = 256  # what a queued message costs beside its payload
 TIMED_POSITIONS_MAX = 50_000  # a connection's positions that wait for a time
 POSITION_BYTES = 256  # what one of them costs
+MOVE_AGAIN_S = 1.0  # a dead letter that was not stored stays away as long at least, twice as long each time that it is not
+MOVE_AGAIN_DOUBLINGS = 6
 
 
 class _Receiving:
@@ -127,9 +129,13 @@ class _Receiving:
 
     def _ask(self) -> None:
         if self._handle is not None:
-            permits = self._window.to_ask(self._memory.share)
+            permits = self._window.to_ask(self._room_bytes)
             if permits:
                 self._handle.flow(permits)
+
+    @property
+    def _room_bytes(self) -> int:
+        return self._memory.share
 
     def _flush_soon(self) -> None:
         """Acknowledges and asks for more once the frames that came together have all been read: one block, not one by one."""
@@ -180,14 +186,16 @@ class ConsumerSession(_Receiving):
             dead_letters.owner = self
         self._positions = positions
         self._nacked = TimedPositions(nack_delay_s)
+        self._put_off: dict[float, TimedPositions] = {}  # dead letters that were not stored, by how long they stay away
         self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None
 
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
         if self._dead_letters is not None:
             messages, dead = self._dead_letters.split(messages)
             if dead:
-                self._window.passed_over(len(dead))
-                self._hold(sum(map(_size_bytes, dead)))
+                sizes = [_size_bytes(message) for message in dead]
+                self._window.passed_over(len(dead), max(sizes))
+                self._hold(sum(sizes))
                 self._dead_letters.move(dead)
                 self._flush_soon()
         super().deliver(messages)
@@ -205,12 +213,19 @@ class ConsumerSession(_Receiving):
 
     def not_moved(self, messages: Sequence[DeliveredMessage], error: MagnetarError) -> None:
         self._hold(-sum(map(_size_bytes, messages)))
-        if error.http_status in (401, 403, 404):  # the client has to know: it does not get them
+        if is_lasting(error):  # the client has to know: it does not get them
             self._link.end(POLICY, f"the dead letter topic: {error.message}")
             return
         for message in messages:
-            self._redeliver_later(message.position)
+            self._move_again_later(message)
         self._flush_soon()
+
+    def _move_again_later(self, message: DeliveredMessage) -> None:
+        """The delay of negative acknowledgements may be 0, and nobody would wait for the other side here."""
+        assert self._dead_letters is not None
+        doublings = min(self._dead_letters.refused_times(message), MOVE_AGAIN_DOUBLINGS)
+        delay_s = max(self._nacked.delay_s, MOVE_AGAIN_S * 2**doublings)
+        self._remember(self._put_off.setdefault(delay_s, TimedPositions(delay_s)), message.position)
 
     def next_frame(self) -> str | None:
         if self._answers:
@@ -239,15 +254,31 @@ class ConsumerSession(_Receiving):
                 self._redeliver_later(self._released(command))
             case _:
                 position = self._released(command)
-                self._nacked.discard(position)
+                for timed in (self._nacked, *self._put_off.values()):
+                    timed.discard(position)
                 self._acknowledged.append(position)
 
     def _ask(self) -> None:
         self._count_positions()
-        if self._dead_letters is not None and self._dead_letters.moving >= MOVING_MAX:
+        if self._moves_enough:
             return
-        if self._unacknowledged is None or (len(self._unacknowledged) < TIMED_POSITIONS_MAX and self._may_keep_positions):
+        count = self._put_off_count + (len(self._unacknowledged) if self._unacknowledged is not None else 0)
+        if not count or (count < TIMED_POSITIONS_MAX and self._may_keep_positions):
             super()._ask()
+
+    @property
+    def _moves_enough(self) -> bool:
+        """Whether others have to wait until some of the dead letters that are on their way are stored."""
+        moving = self._dead_letters.moving if self._dead_letters is not None else 0
+        return moving > 0 and (moving >= MOVING_MAX or self._room_bytes <= 0)
+
+    @property
+    def _room_bytes(self) -> int:
+        return min(self._memory.share, QUEUED_BYTES_MAX - self._moving_bytes)
+
+    @property
+    def _put_off_count(self) -> int:
+        return sum(map(len, self._put_off.values()))
 
     @property
     def _may_keep_positions(self) -> bool:
@@ -255,7 +286,7 @@ class ConsumerSession(_Receiving):
         return self._positions.room or self._positions.size_bytes < self._window.limit * POSITION_BYTES
 
     def _count_positions(self) -> None:
-        count = len(self._nacked) + (len(self._unacknowledged) if self._unacknowledged is not None else 0)
+        count = len(self._nacked) + (len(self._unacknowledged) if self._unacknowledged is not None else 0) + self._put_off_count
         self._positions.set(count * POSITION_BYTES)
 
     def close(self) -> None:
@@ -304,7 +335,7 @@ class ConsumerSession(_Receiving):
             self._handle.nack(due)
             if timed is self._unacknowledged:
                 self._window.acknowledged(len(due))  # they come again, and need room to
-                self._flush_soon()
+            self._flush_soon()
         self._wait_for(timed, now_s)
 
 

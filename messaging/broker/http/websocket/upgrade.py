@@ -241,12 +241,13 @@ def _dead_letters(opening: Opening, parameters: ConsumerParameters, source: str)
     resource = Resource(topic.tenant, str(topic.namespace), str(topic))
     require(opening.context.broker.grants, opening.principal, Action.PRODUCE, resource)
 
-    async def open_producer(listener: ProducerListener) -> ProducerHandle:
+    async def open_producer(listener: ProducerListener, encrypts: bool) -> ProducerHandle:
         count = await sessions.partitions(opening.principal, str(topic))
         where = topic.of_partition(secrets.randbelow(count)) if count else topic
-        return await sessions.open_producer(opening.principal, str(where), None, listener)
+        return await sessions.open_producer(opening.principal, str(where), None, listener, encrypts=encrypts)
 
-    return WebSocketDeadLetters(parameters.max_redeliver_count, source, open_producer)
+    throttle = partial(SessionThrottle, opening.context.broker.ingress_limiter, opening.principal.tenant)
+    return WebSocketDeadLetters(parameters.max_redeliver_count, source, open_producer, throttle)
 
 
 async def open_reader(opening: Opening) -> Session:

@@ -57,9 +57,10 @@ class PushWindow:
             # The largest recently, forgotten slowly: one large message among small ones must not come sixty-fold.
             self._size_bytes = max(size, self._size_bytes - self._size_bytes // 16, 1)
 
-    def passed_over(self, count: int) -> None:
-        """So many came and are not for this client."""
+    def passed_over(self, count: int, largest_bytes: int = 0) -> None:
+        """So many came and are not for this client. `largest_bytes`: of one that is kept nevertheless."""
         self.outstanding -= count
+        self._size_bytes = max(self._size_bytes, largest_bytes)
 
     def withdrawn(self, sizes_bytes: Sequence[int]) -> None:
         """So many of the queue will come once more."""
