@@ -122,7 +122,7 @@ def delivered(edge: Edge) -> int:
 
 async def test_dead_letters_that_are_not_stored_yet_take_bounded_memory(edge: Edge) -> None:
     """They were 1,000 of whatever size: a client that refused all had as much of the broker's memory as it liked."""
-    size, count, may_open = 512 << 10, 20, asyncio.Event()
+    size, count, may_open = 512 << 10, 60, asyncio.Event()  # more than it has permits for
 
     async def wait() -> None:
         await may_open.wait()
