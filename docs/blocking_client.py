@@ -42,6 +42,8 @@ SOURCES = (
                 "run",
                 "arrived",
                 "dropped",
+                "queued",
+                "sought",
                 "refused",
                 "ended",
                 "gave_up",

@@ -31,7 +31,7 @@ INTERNAL = {
     "Client": {"forked"},
     "Producer": {"open", "settled", "batch_ended", "gave_up", "forked"},
     "Consumer": {
-        *("open", "arrived", "dropped", "refused", "ended", "gave_up", "forked"),
+        *("open", "arrived", "dropped", "queued", "sought", "refused", "ended", "gave_up", "forked"),
         *("of_parent", "next_message", "arrived_last"),
     },
     "Reader": {"of_parent"},

@@ -63,8 +63,8 @@ class Client:
         self, pattern: str, subscription: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ConsumerArguments]
     ) -> Consumer:
         """A consumer of all topics of a namespace whose whole name matches: ``persistent://tenant/namespace/orders-.*``. New topics
-        are found within `topics_update_s`; a new subscription begins there with `initial`. A topic that is deleted is left, and not
-        made again."""
+        are found within `topics_update_s`; a new subscription begins there with `initial`. A persistent topic that is deleted is
+        left, and not made again. Acknowledge its messages, not their ids: an id does not say of which topic it is."""
         return Consumer(
             self._thread, self._thread.run(_opened(self._inner.pattern_consumer(pattern, subscription, schema=schema, **arguments)))
         )
@@ -259,7 +259,7 @@ class Consumer:
 
     def reconsume_later(self, message: Message, delay_s: float, properties: dict[str, str] | None = None) -> None:
         """Sends the message to the retry topic, to come again after `delay_s`, and acknowledges it. What came too often goes to the
-        dead letter topic. Needs `retry_enabled`."""
+        dead letter topic. Needs `retry_enabled`, and a message that was decrypted."""
         self._thread.run(self._inner.reconsume_later(message, delay_s, properties))
 
     def redeliver(self) -> None:
@@ -328,7 +328,8 @@ class Reader:
         return self._thread.run(self._inner.has_message())
 
     def seek(self, target: MessageId | int) -> None:
-        """Continues after a message, or at the first that was published at this time or later (ms since 1970)."""
+        """Continues after a message, or at the first that was published at this time or later (ms since 1970). Where the broker was
+        not asked, or refused, it continues where it was: of several partitions, in those."""
         self._thread.run(self._inner.seek(target))
 
     def close(self) -> None:
