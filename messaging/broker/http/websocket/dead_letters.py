@@ -64,7 +64,7 @@ class WebSocketDeadLetters:
         self._topic = topic
         self.open_producer = open_producer
         self.throttle = throttle(self._go_on_soon)
-        self._outlets = {encrypts: _Outlet(self, encrypts) for encrypts in (False, True)}
+        self._senders = {encrypts: _Sender(self, encrypts) for encrypts in (False, True)}
         self.is_closed = False
         self.moving = 0
         self.owner: Owner | None = None
@@ -85,12 +85,12 @@ class WebSocketDeadLetters:
     def move(self, messages: Sequence[DeliveredMessage]) -> None:
         self.moving += len(messages)
         for message in messages:
-            self._outlets[message.encryption is not None].waiting.append(message)
+            self._senders[message.encryption is not None].waiting.append(message)
         self._go_on()
 
     def _go_on(self) -> None:
-        for outlet in self._outlets.values():
-            outlet.go_on()
+        for sender in self._senders.values():
+            sender.go_on()
 
     def _go_on_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._go_on)
@@ -98,8 +98,8 @@ class WebSocketDeadLetters:
     def close(self) -> None:
         """What has no receipt comes again."""
         self.is_closed = True
-        for outlet in self._outlets.values():
-            outlet.close()
+        for sender in self._senders.values():
+            sender.close()
         self.throttle.leave()
 
     def settle(self, messages: Sequence[DeliveredMessage], error: MagnetarError | None) -> None:
@@ -126,7 +126,7 @@ class WebSocketDeadLetters:
         )
 
 
-class _Outlet:
+class _Sender:
     """A `ProducerListener` of the dead letter topic, whose producer is opened when the first message is to go there. `encrypts`:
     all that it publishes is encrypted, which a namespace may demand of a producer."""
 
