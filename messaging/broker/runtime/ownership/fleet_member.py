@@ -21,6 +21,7 @@ from messaging.errors import NotReady
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
+from messaging.storage.meta_store import namespace_of
 from messaging.storage.ownership import BundleRefused, NamespaceBundle, OwnershipStore, SessionLost
 
 log = structlog.get_logger("broker.ownership")
@@ -132,7 +133,7 @@ class FleetMember:
         """Owns the bundles of these topics that nobody owns: they are in this broker's log since before there were others. Raises
         `StoreError`."""
         for text in names:
-            namespace = text.partition("://")[2].rpartition("/")[0]
+            namespace = namespace_of(text)
             if self.owners.row_at(namespace, position_of(text)) is None:
                 await self._acquire(NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text)))
 

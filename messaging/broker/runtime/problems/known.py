@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.problems.order import Problem, Rank, rank, ranked
+from messaging.storage.meta_store import namespace_of, tenant_of
 
 OF_TOPIC_MAX = 20  # problems of one topic; further ones are counted
 PROBLEMS_MAX = 1_000  # of one tenant
@@ -144,7 +145,7 @@ class KnownProblems:
         if not count or (before is None and self._left_out_topics >= LEFT_OUT_TOPICS_MAX):
             return
         self._left_out_topics += before is None
-        namespace = before.namespace if before is not None else topic.partition("://")[2].rpartition("/")[0]
+        namespace = before.namespace if before is not None else namespace_of(topic)
         of_tenant.left_out[key] = _LeftOut(namespace, count + (before.problems if before is not None else 0))
         of_tenant.by_namespace[namespace] += count
 
@@ -157,11 +158,11 @@ class KnownProblems:
 
     def of_topic(self, topic: str) -> list[Problem]:
         """In order."""
-        of_tenant = self._tenants.get(_tenant_of(topic))
+        of_tenant = self._tenants.get(tenant_of(topic))
         return [] if of_tenant is None else [entry.problem for entry in of_tenant.topics.get(topic, ())]
 
     def left_out_of_topic(self, topic: str) -> int:
-        of_tenant = self._tenants.get(_tenant_of(topic))
+        of_tenant = self._tenants.get(tenant_of(topic))
         left_out = None if of_tenant is None else of_tenant.left_out.get(hash(topic))
         return 0 if left_out is None else left_out.problems
 
@@ -187,7 +188,3 @@ class KnownProblems:
 
     def tenants(self) -> set[str]:
         return set(self._tenants)
-
-
-def _tenant_of(topic: str) -> str:
-    return topic.partition("://")[2].partition("/")[0]

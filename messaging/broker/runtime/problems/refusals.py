@@ -5,7 +5,6 @@ They are gone with their topic, namespace or tenant: another tenant of that name
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,12 +13,12 @@ from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName
+from messaging.storage.meta_store import partitioned_name, tenant_of
 
 KEPT_MS = 600_000
 TOPICS_MAX = 100  # of one tenant; the one that was refused least recently is forgotten
 PLATFORM_TOPICS_MAX = 5_000  # of all; then of the tenant that has most
 SENTENCE_LENGTH_MAX = 500
-_PARTITION = re.compile(r"(.+)-partition-\d{1,6}")
 
 
 class SchemaRefusal(NamedTuple):
@@ -66,7 +65,7 @@ class SchemaRefusals:
 
     def topic_deleted(self, topic: str) -> None:
         """Of a topic, a partition or a partitioned topic."""
-        tenant, text = _tenant_of(topic), _base_of(topic)
+        tenant, text = tenant_of(topic), partitioned_name(topic)
         if text in self._tenants.get(tenant, {}):
             self._drop(tenant, text)
 
@@ -105,8 +104,8 @@ class SchemaRefusals:
 
     def is_refused(self, topic: str) -> bool:
         """Whether clients of this topic were, or of the partitioned topic that this is a partition of."""
-        topics = self._tenants.get(_tenant_of(topic))
-        refusal = None if topics is None else topics.get(_base_of(topic))
+        topics = self._tenants.get(tenant_of(topic))
+        refusal = None if topics is None else topics.get(partitioned_name(topic))
         return refusal is not None and self._is_current(refusal)
 
     def count(self, tenant: str) -> int:
@@ -114,15 +113,6 @@ class SchemaRefusals:
 
     def tenants(self) -> set[str]:
         return set(self._tenants)
-
-
-def _tenant_of(topic: str) -> str:
-    return topic.partition("://")[2].partition("/")[0]
-
-
-def _base_of(topic: str) -> str:
-    match = _PARTITION.fullmatch(topic)
-    return match[1] if match else topic
 
 
 def _problem(refusal: SchemaRefusal) -> Problem:

@@ -15,7 +15,7 @@ from messaging.protocol.system_topics import is_system_topic
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.maintenance_due import oldest_open
 from messaging.storage.managed.storage import Storage
-from messaging.storage.meta_store import SubscriptionRecord, TopicRecord
+from messaging.storage.meta_store import SubscriptionRecord, TopicRecord, namespace_of
 
 PAGE_TOPICS = 200
 UNKNOWN_MAX = 100_000  # topics
@@ -41,7 +41,7 @@ class StoredProblems:
     def deleted(self, topic: str) -> None:
         if not self.done:
             self._used.add(topic)
-        namespace = topic.partition("://")[2].rpartition("/")[0]
+        namespace = namespace_of(topic)
         topics = self._unknown.get(namespace.partition("/")[0], {}).get(namespace)
         if topics is not None and hash(topic) in topics:
             topics.remove(hash(topic))

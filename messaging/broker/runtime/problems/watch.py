@@ -20,6 +20,7 @@ from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import TopicNotFound
 from messaging.problems.kinds import Kind, worst
 from messaging.problems.order import Problem
+from messaging.storage.meta_store import tenant_of
 
 LOOK_S = 1.0
 TOPICS_A_LOOK, SUBSCRIPTIONS_A_LOOK = 500, 500  # of the latter those with a backlog: about 30 ms a second at most, in slices
@@ -169,7 +170,7 @@ class ProblemWatch:
 
     def deleted(self, topic: str) -> None:
         self._throttled.pop(topic, None)
-        self.known.forget(topic, topic.partition("://")[2].partition("/")[0])
+        self.known.forget(topic, tenant_of(topic))
         self.refusals.topic_deleted(topic)
 
     # --- asking
