@@ -24,6 +24,7 @@ from messaging.broker.runtime.main import start
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
+from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
 from tests.support.once_after_start import once_after_start
@@ -75,9 +76,12 @@ async def in_end_non_persistent_topics(at: Running, patch: pytest.MonkeyPatch) -
 
 async def in_look_for_problems(at: Running, patch: pytest.MonkeyPatch) -> None:
     topic: Any = UsedOrNot()
-    at.broker.topics.loaded["persistent://acme/orders/broken"] = topic
-    await at.turns.next("look_for_problems")
-    del at.broker.topics.loaded["persistent://acme/orders/broken"]
+    topic.text, topic.name = "persistent://acme/orders/broken", parse_topic("persistent://acme/orders/broken")
+    at.broker.problems.loaded(topic)
+    with patch.context() as patched:
+        patched.setitem(at.broker.topics.loaded, topic.text, topic)
+        patched.setattr(at.broker.topics, "loaded_of", lambda namespace: [topic])
+        await at.turns.next("look_for_problems")
 
 
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:

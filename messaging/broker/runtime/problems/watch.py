@@ -107,14 +107,16 @@ class ProblemWatch:
                 look.topics -= 1
                 if topic is None or topic.closed is not None:
                     continue
-                turn.under_way = TopicLook(topic, self.known, self._throttled.get(text, {}), self._now_ms)
-            topic_look = turn.under_way
-            turn.under_way = None  # if it fails, the next topic follows
-            with self._loop.guard(topic=topic_look.topic.text):
+            else:
+                topic = turn.under_way.topic
+            topic_look, turn.under_way = turn.under_way, None  # if it fails, the next topic follows
+            with self._loop.guard(topic=topic.text):
+                if topic_look is None:
+                    topic_look = TopicLook(topic, self.known, self._throttled.get(topic.text, {}), self._now_ms)
                 share -= await topic_look.go_on(slices, share)
                 if topic_look.ended:
                     self._keep(topic_look)
-                elif topic_look.topic.closed is None:
+                elif topic.closed is None:
                     turn.under_way = topic_look
         look.room += share
         if not turn.is_ended:
