@@ -73,8 +73,6 @@ class StorageUnreachable(Exception):
 def main(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend, and
     `StorageUnreachable`."""
-    if settings.brokers > 1:
-        raise ConfigError(f"brokers = {settings.brokers}: several brokers on one machine are not supported yet; use 1")
     logs.setup("broker", settings)
     settings = _with_descriptors(settings)
     try:

@@ -32,6 +32,34 @@ def needs_preparation(settings: Settings) -> bool:
     return not bootstrap.create_tables(settings)
 
 
+def _broker(settings: Settings, number: int) -> ChildSpec:
+    """The first one is called as the only one would be, and has its ports; the others follow it."""
+    of_number = msgspec.structs.replace(settings, broker_number=number)
+    if number > 1:
+        broker_id = f"{settings.broker_id.removesuffix('-1')}-{number}"
+        of_number = msgspec.structs.replace(of_number, broker_id=broker_id, ws_port=0, broker_rpc_port=0)
+    name = of_number.broker_path.name
+    pins = {"MAGNETAR_WS_PORT": "ws_url", "MAGNETAR_BROKER_RPC_PORT": "rpc_url"}
+    if number == 1:
+        pins |= {"MAGNETAR_BROKER_PORT": "broker_url", "MAGNETAR_BROKER_TLS_PORT": "broker_url_tls"}
+    if settings.brokers > 1:
+        pins |= {"MAGNETAR_BROKER_OWN_PORT": "own_url", "MAGNETAR_BROKER_OWN_TLS_PORT": "own_url_tls"}
+    return ChildSpec(
+        name,
+        python("messaging.broker"),
+        _environment(of_number),
+        ready_file=str(of_number.broker_run_file),
+        after=[] if number == 1 else ["broker"],
+        stop_wave=_WAVE_BROKER,
+        stop_timeout_s=_STOP_BROKER_S,
+        pins=pins,
+    )
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    return environment(settings) | {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")}
+
+
 def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> Plan:
     """`prepare`: whether the database needs its migrations before web and worker start."""
     settings = msgspec.structs.replace(settings, log_format=log_format(settings), data_dir=str(settings.data_path.absolute()))
@@ -57,25 +85,12 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
         )
     elif not settings.redis_url:
         notes.append(valkey.NOTE_WITHOUT)
-    env = environment(settings) | {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")}
+    env = _environment(settings)
     first = ["prepare"] if prepare else []
     if prepare:
         children.append(ChildSpec("prepare", python("controlplane.bootstrap"), env, stop_timeout_s=_STOP_CALLERS_S))
+    children += [_broker(settings, number) for number in range(1, settings.brokers + 1)]
     children += [
-        ChildSpec(
-            "broker",
-            python("messaging.broker"),
-            env,
-            ready_file=str(run / "broker.json"),
-            stop_wave=_WAVE_BROKER,
-            stop_timeout_s=_STOP_BROKER_S,
-            pins={
-                "MAGNETAR_BROKER_PORT": "broker_url",
-                "MAGNETAR_BROKER_TLS_PORT": "broker_url_tls",
-                "MAGNETAR_WS_PORT": "ws_url",
-                "MAGNETAR_BROKER_RPC_PORT": "rpc_url",
-            },
-        ),
         ChildSpec(
             "web",
             python("controlplane.web"),
