@@ -48,7 +48,9 @@ OF_WORKERS_AND_WEB = frozenset(
     }
 )
 
-OF_BROKERS = frozenset({"partitions.check_unused", "partitions.delete"})
+OF_BROKERS = frozenset(
+    {"moves.append", "moves.begin", "moves.open", "moves.stored", "partitions.check_unused", "partitions.delete"}
+)
 
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
 OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)

@@ -84,3 +84,6 @@ Subscriptions = Annotated[
     dict[str, dict[str, Any]],
     Limit("those of a topic that have policies; its whole state has at most 1 MiB", bytes_max=NAME_BYTES_MAX, count_max=100_000),
 ]
+SequenceId = Annotated[int, Limit("counts what a mover has moved, 64 bits", minimum=0, maximum=INT64_MAX)]
+PARTS = Limit("a move has few, each of 1 MiB", count_max=10_000)
+FRAMES = Limit("of one move; the size of the request limits all together", bytes_max=limits.BODY_BYTES_MAX * 16, count_max=1_000)

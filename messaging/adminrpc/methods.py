@@ -53,6 +53,7 @@ from messaging.adminrpc.messages import (
     MessagesPublish,
     MessagesPublished,
 )
+from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlace, MovePlan, MoveStored
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.recycle_bin import (
@@ -154,6 +155,12 @@ PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
 # What the owner of a partitioned topic asks of the brokers that serve its partitions.
 PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty)
 PARTITIONS_DELETE = Method("partitions.delete", TopicRef, Empty, long_change=True)
+
+# What the broker of a source asks of the broker of the target.
+MOVES_OPEN = Method("moves.open", MoveOpen, MovePlace)
+MOVES_BEGIN = Method("moves.begin", MovePlan, Empty)
+MOVES_STORED = Method("moves.stored", MovePlan, MoveStored)
+MOVES_APPEND = Method("moves.append", MoveAppend, MovePlace, idempotent=False)
 
 NAMES_SEARCH = Method("names.search", NamesSearch, SearchResult, long_read=True)
 

@@ -27,6 +27,7 @@ from messaging.broker.runtime.compaction.compactions import Compactions
 from messaging.broker.runtime.database_watch import DatabaseWatch
 from messaging.broker.runtime.dead_letters.moves import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters.moves import RETRY_S, DeadLetterMoves
+from messaging.broker.runtime.dead_letters.targets import MoveTargets
 from messaging.broker.runtime.feed.policy_changes import PolicyChanges
 from messaging.broker.runtime.feed.recycled_namespaces import RecycledNamespaces
 from messaging.broker.runtime.idle_topics import IdleTopics
@@ -108,6 +109,10 @@ class Broker:
         self.databases = DatabaseWatch({})  # of those that it stores in
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
+        self.other_brokers: OtherBrokers | None = None
+        if isinstance(self.owners, FleetMember):
+            self.other_brokers = OtherBrokers(settings)
+            self.before_stop.append(self.other_brokers.stop)
         self._log_health = self.background.register("ledger_log")
 
         self.policies = EffectivePolicies(access.view)
@@ -168,10 +173,8 @@ class Broker:
         self.topics = Topics(services, self.idle_topics.idle_since_ms)
 
     def _partitions_elsewhere(self) -> PartitionsElsewhere:
-        if not isinstance(self.owners, FleetMember):
+        if not isinstance(self.owners, FleetMember) or self.other_brokers is None:
             return NoPartitionsElsewhere()
-        self.other_brokers = OtherBrokers(self.settings)
-        self.before_stop.append(self.other_brokers.stop)
         return PartitionsOfOthers(self.owners, self.other_brokers)
 
     def _limits(self) -> Limits:
@@ -207,9 +210,15 @@ class Broker:
         self.compactions = Compactions(
             topics, self.storage, self.policies, self.memory_limiter.catch_up, self.now_ms, settings.message_bytes_max
         )
-        self.dead_letters = DeadLetterMoves(
+        self.move_targets = MoveTargets(
+            self.owners,
+            self.other_brokers,
             self.open_persistent_topic,
             partial(topics.get_persistent, create=False),
+            self.now_ms,
+        )
+        self.dead_letters = DeadLetterMoves(
+            self.move_targets,
             partial(self.partition_count, auto_create=True),
             self.authorize,
             self.memory_limiter.egress,

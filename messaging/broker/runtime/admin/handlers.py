@@ -16,6 +16,7 @@ from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
+from messaging.broker.runtime.admin.moves import MoveHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
@@ -52,6 +53,7 @@ class AdminHandlers:
         self.backlog = BacklogHandlers(broker, scans)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
+        self.moves = MoveHandlers(broker)
         self.messages = MessageHandlers(broker)
         self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
@@ -67,8 +69,8 @@ class AdminHandlers:
         handlers = dict(self._handlers())
         self.own: Mapping[str, Handler] = self._as_changes(handlers)
         self.methods: Mapping[str, Handler] = self.own
-        if isinstance(broker.owners, FleetMember):
-            self.methods = self._as_changes(Routing(broker, broker.owners).methods(handlers))
+        if isinstance(broker.owners, FleetMember) and broker.other_brokers is not None:
+            self.methods = self._as_changes(Routing(broker, broker.owners, broker.other_brokers).methods(handlers))
 
     def _handlers(self) -> Iterator[tuple[str, Handler]]:
         for part in list(vars(self).values()):

@@ -16,7 +16,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.targets import MoveTarget
 from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
@@ -92,8 +92,8 @@ class Redrive:
         count = await self._broker.partition_count(name, auto_create=True)
         if count:
             name = parse_topic(f"{name}-partition-{request.step % count}")
-        target = await self._broker.open_persistent_topic(name)
-        last = target.ledger_list.last
+        target = await self._broker.move_targets.open(name)
+        last = await target.last()
         return schema.RedriveTarget(target=target.text, ledger_id=last.ledger_id, entry_id=last.entry_id)
 
     @answers(REDRIVE_MOVE)
@@ -102,7 +102,7 @@ class Redrive:
         subscription = topic.subscriptions.table.get(request.subscription)
         if subscription is None:  # somebody deleted it since the scan
             subscription = await self._made(topic, request.subscription, request.owner)
-        target = await self._broker.open_persistent_topic(await self._authorized_target(request.target, request.owner))
+        target = await self._broker.move_targets.open(await self._authorized_target(request.target, request.owner))
         if subscription.consumers:
             raise Conflict(f"subscription {subscription.name!r} has consumers: close them, or redrive another subscription")
         key = (topic.text, subscription.key)
@@ -115,13 +115,12 @@ class Redrive:
             self._moving.discard(key)
 
     async def _move(
-        self, topic: PersistentTopic, subscription: Subscription, target: PersistentTopic, request: schema.RedriveMove
+        self, topic: PersistentTopic, subscription: Subscription, target: MoveTarget, request: schema.RedriveMove
     ) -> schema.RedriveMoved:
         positions = _positions_of(request.positions)
-        await target.publisher.wait_for_pending()  # what a call that was given up may still be storing
         behind = (request.ledger_id, request.entry_id)
         step = Move(request.step, tuple(positions), target.text, behind, (Part(len(positions), request.step),))
-        if await target.stored_moves.parts_stored(request.job, step, producer_name(request.job)):
+        if await target.parts_stored(request.job, step, producer_name(request.job)):
             await topic.acknowledgements.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
             return schema.RedriveMoved(messages=0, already=True, gone=[])
         entries, gone = [], []
@@ -133,9 +132,9 @@ class Redrive:
             else:
                 entries.append(entry)
         if entries:
-            if why := target.services.policies.publishing_stopped(target.name):  # resumed once the cap is raised
+            if why := self._broker.policies.publishing_stopped(parse_topic(target.text)):  # resumed once the cap is raised
                 raise NotAllowed(why)
-            await target.stored_moves.begin(request.job, step, producer_name(request.job))
+            await target.begin(request.job, step, producer_name(request.job))
         messages = await self._append(topic, target, request, entries) if entries else 0
         await topic.acknowledgements.acknowledge_entries(
             subscription, [dead_entry.position for dead_entry in entries], DeliveryEvent.DEAD_LETTERED
@@ -143,17 +142,16 @@ class Redrive:
         return schema.RedriveMoved(messages=messages, already=False, gone=gone)
 
     async def _append(
-        self, topic: PersistentTopic, target: PersistentTopic, request: schema.RedriveMove, entries: Sequence[DeadEntry]
+        self, topic: PersistentTopic, target: MoveTarget, request: schema.RedriveMove, entries: Sequence[DeadEntry]
     ) -> int:
         name, now_ms = producer_name(request.job), self._broker.now_ms()
-        await target.writable()
         with _Charged(self._broker, topic, sum(map(_unpacked_bytes, entries))):
             frames = await in_thread(lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max)))
-            producer = DeadLetterProducer(target, name, Principal(request.owner), now_ms)
+            await target.attach(name, Principal(request.owner))
             try:
-                await producer.publish([frame for frame, _ in frames], request.job, request.step)
+                await target.append([frame for frame, _ in frames], request.job, request.step)
             finally:
-                producer.close()
+                target.close()
         return sum(count for _, count in frames)
 
     async def _source(self, request: schema.RedriveScan | schema.RedriveMove) -> PersistentTopic:

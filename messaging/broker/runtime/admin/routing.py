@@ -14,12 +14,11 @@ import msgspec
 
 from messaging.adminrpc.base import Answer, Method
 from messaging.adminrpc.brokers import BrokerAsked
+from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     MAINTENANCE_RUN,
     METHODS,
-    PARTITIONS_CHECK_UNUSED,
-    PARTITIONS_DELETE,
     SUBSCRIPTIONS_CREATE,
     TOPICS_LOOKUP,
     TOPICS_PARTITIONS,
@@ -28,22 +27,23 @@ from messaging.broker.runtime.admin.binding import Handler
 from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
 HERE = ""  # in place of an RPC address: this broker
 
 # Those that name a topic and are about metadata, which all brokers share, or about where it is.
-_BY_ANYBODY = {method.name for method in (TOPICS_PARTITIONS, TOPICS_LOOKUP, PARTITIONS_CHECK_UNUSED, PARTITIONS_DELETE)}
+_BY_ANYBODY = {TOPICS_PARTITIONS.name, TOPICS_LOOKUP.name} | OF_BROKERS
 
 
 class Routing:
     """Of a broker that is one of several."""
 
-    def __init__(self, broker: Broker, owners: FleetMember) -> None:
+    def __init__(self, broker: Broker, owners: FleetMember, others: OtherBrokers) -> None:
         self._broker = broker
         self._owners = owners
-        self._others = broker.other_brokers
+        self._others = others
 
     def methods(self, own: Mapping[str, Handler]) -> dict[str, Handler]:
         """`own`: how this broker answers each method."""

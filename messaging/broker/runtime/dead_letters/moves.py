@@ -28,7 +28,7 @@ from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letters.parts import DeadLetterParts, select, wanted_of
-from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
+from messaging.broker.runtime.dead_letters.targets import MoveTarget, MoveTargets
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.subscriptions.dead_letter_state import save
 from messaging.broker.runtime.topics.topic import Topic
@@ -46,17 +46,13 @@ DEAD_LETTERED = DeliveryEvent.DEAD_LETTERED
 MOVES_AT_ONCE = 4  # of all subscriptions
 RETRY_S = 1.0  # how often what failed is looked at
 
-OpenTopic = Callable[[TopicName], Awaitable[PersistentTopic]]  # created where that is allowed
-
 
 class DeadLetterMoves:
-    """`open_topic` opens a target; `existing` only if it exists; `partitions` counts those of a topic; `authorize` raises
-    `NotAuthorized`."""
+    """`partitions` counts those of a topic; `authorize` raises `NotAuthorized`."""
 
     def __init__(
         self,
-        open_topic: OpenTopic,
-        existing: OpenTopic,
+        targets: MoveTargets,
         partitions: Callable[[TopicName], Awaitable[int]],
         authorize: Callable[[Principal, Action, Resource], Awaitable[None]],
         memory: MemoryAccount,
@@ -64,8 +60,7 @@ class DeadLetterMoves:
         background: BackgroundLoops,
         message_bytes_max: int,
     ) -> None:
-        self._open_topic = open_topic
-        self._existing = existing
+        self._targets = targets
         self._partitions = partitions
         self._authorize = authorize
         self._now_ms = now_ms
@@ -139,13 +134,13 @@ class DeadLetterMoves:
     # --- moving
 
     async def _move_all(self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters) -> None:
-        producers: dict[str, DeadLetterProducer] = {}
+        targets: dict[str, MoveTarget] = {}
         try:
             async with self._turns.turn(topic.name.tenant):
                 await self._resolve_move(topic, subscription, letters)
             while _current(topic, subscription, letters) and subscription.state.redeliveries.dead:
                 async with self._turns.turn(topic.name.tenant):
-                    await self._move(topic, subscription, letters, producers)
+                    await self._move(topic, subscription, letters, targets)
             if letters.record.move is not None and _current(topic, subscription, letters):
                 await _end_move(topic, letters)
         except (MagnetarError, StoreError) as error:
@@ -158,15 +153,15 @@ class DeadLetterMoves:
             self._delayed[subscription] = topic
         finally:
             letters.moving = False
-            for producer in producers.values():
-                producer.close()
+            for target in targets.values():
+                target.close()
         self.due(topic, subscription)
 
     async def _move(
-        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, targets: dict[str, MoveTarget]
     ) -> None:
         first = letters.record.sequence_id
-        producer = await self._producer(topic, subscription, letters.policy, first, producers)
+        target = await self._target(topic, subscription, letters.policy, first, targets)
         entries = await select(topic, subscription)
         if not entries:
             return
@@ -174,21 +169,21 @@ class DeadLetterMoves:
         move = Move(
             first,
             tuple((entry.position.ledger_id, entry.position.entry_id) for entry in entries),
-            producer.topic.text,
-            producer.topic.ledger_list.last,
+            target.text,
+            await target.last(),
             parts if len(parts) > 1 else (),
             tuple(counts.of(entry.position) for entry in entries) if len(parts) > 1 else (),
         )
         letters.record = msgspec.structs.replace(letters.record, sequence_id=next_sequence_id(entries, first), move=move)
         await save(topic)
-        await producer.topic.stored_moves.begin(letters.policy.policy_id, move, producer_name(letters.policy.policy_id))
-        moved = await self._append(topic, subscription, letters, producer, 0)
+        await target.begin(letters.policy.policy_id, move, producer_name(letters.policy.policy_id))
+        moved = await self._append(topic, subscription, letters, target, 0)
         if moved is not None:
             await topic.acknowledgements.acknowledge_entries(subscription, [entry.position for entry in entries], DEAD_LETTERED)
             letters.moved(moved, self._now_ms())
 
     async def _append(
-        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, producer: DeadLetterProducer, begin: int
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, target: MoveTarget, begin: int
     ) -> int | None:
         """Appends the parts of the move that is written down, from `begin` on. Returns how many messages they are; None if it
         appended nothing: a consumer acknowledged some meanwhile, or somebody moved the subscription."""
@@ -204,33 +199,35 @@ class DeadLetterMoves:
         for number, part in enumerate(move.all_parts[begin:], begin):
             wanted = wanted_of(move, number, subscription)
             still = unchanged if number == 0 else lambda entries: True  # what has begun is ended
-            made = await self._parts.append(topic, subscription, letters.policy, producer, part, wanted, still=still)
+            made = await self._parts.append(topic, subscription, letters.policy, target, part, wanted, still=still)
             if made is None:
                 return None
             messages += made
         return messages
 
-    async def _producer(
+    async def _target(
         self,
         topic: PersistentTopic,
         subscription: Subscription,
         policy: DeadLetterPolicy,
         sequence_id: int,
-        producers: dict[str, DeadLetterProducer],
-    ) -> DeadLetterProducer:
-        """A producer on the target, or on one partition of it, on behalf of the owner."""
+        targets: dict[str, MoveTarget],
+    ) -> MoveTarget:
+        """The target, or one partition of it, attached on behalf of the owner."""
         name = await self._authorized(topic, subscription, policy)
         count = await self._partitions(name)
         if count:
             name = parse_topic(f"{policy.target}-partition-{sequence_id % count}")
-        producer = producers.get(str(name))
-        if producer is None or not producer.open:
-            target = await self._open_topic(name)
-            if policy.initial_subscription and policy.initial_subscription not in target.subscriptions.table:
-                await self._authorize(Principal(policy.owner), Action.CONSUME, target.resource(policy.initial_subscription))
-                await ensure_subscription(target, policy.initial_subscription)
-            producer = producers[str(name)] = await self._attach(target, policy)
-        return producer
+        target = targets.get(str(name))
+        if target is None or not target.attached:
+            target = await self._targets.open(name)
+            if policy.initial_subscription and not await target.has_subscription(policy.initial_subscription):
+                resource = Resource(name.tenant, str(name.namespace), str(name), policy.initial_subscription)
+                await self._authorize(Principal(policy.owner), Action.CONSUME, resource)
+                await target.ensure_subscription(policy.initial_subscription)
+            targets[str(name)] = target
+            await target.attach(producer_name(policy.policy_id), Principal(policy.owner))
+        return target
 
     async def _authorized(self, topic: PersistentTopic, subscription: Subscription, policy: DeadLetterPolicy) -> TopicName:
         """The target, if the owner of the policy may consume what is moved, and publish there."""
@@ -238,10 +235,6 @@ class DeadLetterMoves:
         await self._authorize(owner, Action.CONSUME, topic.resource(subscription.name))
         await self._authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         return name
-
-    async def _attach(self, target: PersistentTopic, policy: DeadLetterPolicy) -> DeadLetterProducer:
-        await target.writable()
-        return DeadLetterProducer(target, producer_name(policy.policy_id), Principal(policy.owner), self._now_ms())
 
     # --- after a crash
 
@@ -263,10 +256,9 @@ class DeadLetterMoves:
         if move is None or not _current(topic, subscription, letters):
             return
         try:
-            target = await self._existing(parse_topic(move.target))
-            await target.publisher.wait_for_pending()
+            target = await self._targets.existing(parse_topic(move.target))
             policy_id = letters.policy.policy_id
-            stored = await target.stored_moves.parts_stored(policy_id, move, producer_name(policy_id))
+            stored = await target.parts_stored(policy_id, move, producer_name(policy_id))
             if 0 < stored < len(move.all_parts):
                 await self._complete(topic, subscription, letters, target, stored)
         except TopicNotFound:
@@ -285,14 +277,14 @@ class DeadLetterMoves:
         await _end_move(topic, letters)
 
     async def _complete(
-        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, target: PersistentTopic, stored: int
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, target: MoveTarget, stored: int
     ) -> None:
         await self._authorized(topic, subscription, letters.policy)
-        producer = await self._attach(target, letters.policy)
+        await target.attach(producer_name(letters.policy.policy_id), Principal(letters.policy.owner))
         try:
-            await self._append(topic, subscription, letters, producer, stored)
+            await self._append(topic, subscription, letters, target, stored)
         finally:
-            producer.close()
+            target.close()
 
 
 async def _end_move(topic: PersistentTopic, letters: DeadLetters) -> None:

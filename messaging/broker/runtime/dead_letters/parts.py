@@ -10,7 +10,7 @@ from messaging.broker.core.dead_letters.dead_entries import DeadEntry, DeadLette
 from messaging.broker.core.dead_letters.moves import SEARCHED_MAX, FoundEntry, Move, MoveEntries, Part
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.targets import MoveTarget
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import NotReady, StorageFailed
 from messaging.fairness.in_thread import in_thread
@@ -48,7 +48,7 @@ class DeadLetterParts:
         topic: PersistentTopic,
         subscription: Subscription,
         policy: DeadLetterPolicy,
-        producer: DeadLetterProducer,
+        target: MoveTarget,
         part: Part,
         wanted: list[tuple[Position, int]],
         *,
@@ -70,7 +70,7 @@ class DeadLetterParts:
             if not still(entries):
                 return None
             if made:
-                await producer.publish([frame for frame, _ in made], policy.policy_id, part.sequence_id)
+                await target.append([frame for frame, _ in made], policy.policy_id, part.sequence_id)
         finally:
             self._memory.give(tenant, size)
         return sum(count for _, count in made)
