@@ -49,7 +49,7 @@ OF_WORKERS_AND_WEB = frozenset(
 )
 
 OF_BROKERS = frozenset(
-    {"moves.append", "moves.begin", "moves.open", "moves.stored", "partitions.check_unused", "partitions.delete"}
+    {"moves.append", "moves.begin", "moves.open", "moves.stored", "news.tell", "partitions.check_unused", "partitions.delete"}
 )
 
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
@@ -75,7 +75,7 @@ CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS - OF_BROKERS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
-    "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER,
+    "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS,
 }
 
 

@@ -87,3 +87,8 @@ Subscriptions = Annotated[
 SequenceId = Annotated[int, Limit("counts what a mover has moved, 64 bits", minimum=0, maximum=INT64_MAX)]
 PARTS = Limit("a move has few, each of 1 MiB", count_max=10_000)
 FRAMES = Limit("of one move; the size of the request limits all together", bytes_max=limits.BODY_BYTES_MAX * 16, count_max=1_000)
+NEWS = Limit(
+    "what happened at a broker within a moment",
+    bytes_max=limits.NAME_BYTES_MAX if hasattr(limits, "NAME_BYTES_MAX") else 1024,
+    count_max=10_000,
+)

@@ -54,6 +54,7 @@ from messaging.adminrpc.messages import (
     MessagesPublished,
 )
 from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlace, MovePlan, MoveStored
+from messaging.adminrpc.news import NewsTold
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.recycle_bin import (
@@ -155,6 +156,8 @@ PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
 # What the owner of a partitioned topic asks of the brokers that serve its partitions.
 PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty)
 PARTITIONS_DELETE = Method("partitions.delete", TopicRef, Empty, long_change=True)
+
+NEWS_TELL = Method("news.tell", NewsTold, Empty)  # of one broker of a fleet to another
 
 # What the broker of a source asks of the broker of the target.
 MOVES_OPEN = Method("moves.open", MoveOpen, MovePlace)

@@ -15,6 +15,7 @@ from messaging.broker.core.control.effective_policies import EffectivePolicies
 from messaging.broker.core.cursors.cursor_memory import CursorMemory
 from messaging.broker.core.delayed.seal_size import seal_entries
 from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
+from messaging.broker.core.limits.limit_counts import StoredCounts
 from messaging.broker.core.limits.topic_quota import TopicQuota
 from messaging.broker.core.memory.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
@@ -37,6 +38,7 @@ from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.news import FleetNews
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.broker.runtime.ownership.owners import NoPartitionsElsewhere, Owners, PartitionsElsewhere, SoleOwner
 from messaging.broker.runtime.ownership.partitions_elsewhere import PartitionsOfOthers
@@ -239,6 +241,18 @@ class Broker:
         topics.recycle_bin.on_restored.append(self.idle_topics.restored)
         topics.on_list_changed += [self.topic_watches.list_changed, self.topic_followers.list_changed]
         topics.services.events.on_dead_letters_due.append(self.dead_letters.due)
+        if isinstance(self.owners, FleetMember) and self.other_brokers is not None:
+            news = FleetNews(self.owners, self.other_brokers, self.background)
+            topics.on_list_changed.append(news.topic_changed)
+            topics.partitioned.on_grown.append(news.topic_grown)
+            for counts in self.stored_counts:
+                counts.on_made.append(news.made)
+
+    @property
+    def stored_counts(self) -> tuple[StoredCounts, ...]:
+        """Of what is stored for tenants, each of which has a limit."""
+        limits = self.topics.services.limits
+        return limits.quota.counts, limits.subscription_counts, limits.ceilings.partitions.counts, limits.ceilings.schemas.counts
 
     def now_ms(self) -> int:
         return self.storage.clock_ms()

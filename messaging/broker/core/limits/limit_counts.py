@@ -7,7 +7,7 @@ is never below the truth, and one that may be above it is made again before anyt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from messaging.protocol.names import TopicName
 
@@ -66,6 +66,7 @@ class StoredCounts:
         self._counted_ms: dict[str, int] = {}
         self._pending: Counter[tuple[str, str]] = Counter()  # (tenant, namespace): being made
         self._under_way: dict[str, list[PendingCount]] = {}  # by tenant
+        self.on_made: list[Callable[[str], None]] = []  # told whose there are more
 
     def knows(self, tenant: str) -> bool:
         return tenant in self._counts
@@ -92,6 +93,8 @@ class StoredCounts:
         if made:
             for counting in self._under_way.get(tenant, ()):
                 counting.made[namespace] += count
+            for tell in self.on_made:
+                tell(tenant)
         else:
             self.gone(tenant, namespace, count)
 

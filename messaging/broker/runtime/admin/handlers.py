@@ -18,6 +18,7 @@ from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.moves import MoveHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
+from messaging.broker.runtime.admin.news import NewsHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
 from messaging.broker.runtime.admin.problems import ProblemHandlers
@@ -54,6 +55,7 @@ class AdminHandlers:
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.moves = MoveHandlers(broker)
+        self.news = NewsHandlers(broker)
         self.messages = MessageHandlers(broker)
         self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)

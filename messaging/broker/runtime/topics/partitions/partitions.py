@@ -45,6 +45,7 @@ class Partitions:
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
         self._followers: dict[str, set[Callable[[int], None]]] = {}
+        self.on_grown: list[Callable[[TopicName, int], None]] = []
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
         """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted or restored."""
@@ -77,6 +78,10 @@ class Partitions:
     def follow(self, name: TopicName, grown: Callable[[int], None]) -> None:
         """From now on `grown` is told how many partitions there are whenever there are more."""
         self._followers.setdefault(str(name), set()).add(grown)
+
+    def has_grown(self, name: TopicName, partitions: int) -> None:
+        for tell in list(self._followers.get(str(name), ())):
+            tell(partitions)
 
     def unfollow(self, name: TopicName, grown: Callable[[int], None]) -> None:
         """Idempotent."""
@@ -296,8 +301,9 @@ class Partitions:
             carried |= more
         await self._parts.make(name, new, {})
         grown = await self._store(replace(record, partitions=record.growing_to, growing_to=0))
-        for tell in list(self._followers.get(str(name), ())):  # now, whatever fails after it
-            tell(grown.partitions)
+        self.has_grown(name, grown.partitions)  # now, whatever fails after it
+        for announce in self.on_grown:
+            announce(name, grown.partitions)
         for late, properties in (await self._parts.subscriptions(name, record.partitions, carried)).items():
             for partition in map(name.of_partition, new):
                 if not await self._owners.own([partition]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -65,11 +66,13 @@ from messaging.adminrpc.subscriptions import (
 from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicLookup, TopicRef, TopicsList
 from messaging.adminrpc.usage import UsageFlush
 from messaging.broker.runtime.admin.merging import MERGES
+from messaging.broker.runtime.ownership.news import TELL_S
 from messaging.client import connect
 from messaging.errors import Conflict, NotReady, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol.names import parse_topic
 from tests.support.brokers.fleet import running_fleet
 from tests.support.brokers.running_broker import RunningBroker
+from tests.support.waiting import eventually
 
 PLAIN = [f"persistent://acme/orders/t{number}" for number in range(8)]
 PARTITIONED = "persistent://acme/orders/parts"
@@ -262,6 +265,36 @@ async def test_a_topic_is_compacted_where_it_is(fleet: list[RunningBroker]) -> N
         assert page.done and len(page.blocks) == 1
         await ask(broker, COMPACTION_ABORT, CompactionEnd(topic=topic, session=session, error="tried"))
         assert (await ask(broker, TOPICS_COMPACTION_STATUS, TopicRef(topic=topic))).last_error == "tried"
+
+
+async def test_watches_of_topic_lists_are_told_of_the_topics_of_all_brokers(
+    fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, bool]] = [{}, {}]
+    for broker, changes in zip(fleet, told, strict=True):
+        monkeypatch.setattr(broker.service.topic_watches, "changed", lambda _, text, exists, to=changes: to.update({text: exists}))
+    topics = [f"persistent://acme/orders/new-{number}" for number in range(6)]
+    for topic in topics:
+        await ask(fleet[0], TOPICS_CREATE, TopicCreate(topic=topic))
+    await eventually(lambda: told == [dict.fromkeys(topics, True)] * 2)
+    for topic in topics:
+        await ask(fleet[1], TOPICS_DELETE, TopicDelete(topic=topic))
+    await eventually(lambda: told == [dict.fromkeys(topics, False)] * 2)
+
+
+async def test_ceilings_hold_over_all_brokers(fleet: list[RunningBroker]) -> None:
+    there = len(PLAIN) + COUNT
+    await fleet[0].say(("tenant", "acme", {"admin_roles": [], "policies": {"max_topics_per_tenant": there + 3}}))
+    await fleet[1].say(("tenant", "acme", {"admin_roles": [], "policies": {"max_topics_per_tenant": there + 3}}))
+    made, refused = 0, 0
+    for number in range(12):
+        try:
+            await ask(fleet[number % 2], TOPICS_CREATE, TopicCreate(topic=f"persistent://acme/orders/more-{number}"))
+            made += 1
+        except PreconditionFailed:
+            refused += 1
+        await asyncio.sleep(TELL_S)
+    assert made <= 4 and refused >= 8, "one broker may not know yet what the other has made"
 
 
 async def test_one_of_the_brokers_is_asked_by_its_id(fleet: list[RunningBroker]) -> None:
