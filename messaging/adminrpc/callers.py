@@ -49,7 +49,16 @@ OF_WORKERS_AND_WEB = frozenset(
 )
 
 OF_BROKERS = frozenset(
-    {"moves.append", "moves.begin", "moves.open", "moves.stored", "news.tell", "partitions.check_unused", "partitions.delete"}
+    {
+        "moves.append",
+        "moves.begin",
+        "moves.open",
+        "moves.stored",
+        "news.tell",
+        "partitions.check_unused",
+        "partitions.delete",
+        "use.tell",
+    }
 )
 
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.

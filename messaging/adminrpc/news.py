@@ -15,3 +15,16 @@ class NewsTold(Request, kw_only=True):
     changed: Annotated[dict[str, bool], fields.NEWS] = {}
     grown: Annotated[dict[str, int], fields.NEWS] = {}
     made: Annotated[list[str], fields.NEWS] = []
+
+
+class UseTold(Request, kw_only=True):
+    """What a broker has of what limits of tenants are about: producers and consumers by namespace (which has a slash) and tenant,
+    connections by tenant. `published` and `dispatched`: by level and whose limit, which part of it was sent a second ago, and
+    whether senders wait for more."""
+
+    broker_id: fields.Name
+    producers: Annotated[dict[str, int], fields.NEWS]
+    consumers: Annotated[dict[str, int], fields.NEWS]
+    connections: Annotated[dict[str, int], fields.NEWS]
+    published: Annotated[dict[str, tuple[float, bool]], fields.NEWS]
+    dispatched: Annotated[dict[str, tuple[float, bool]], fields.NEWS]

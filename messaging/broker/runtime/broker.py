@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from time import monotonic
 from typing import Any, Protocol
 
 import structlog
@@ -42,6 +43,7 @@ from messaging.broker.runtime.ownership.news import FleetNews
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.broker.runtime.ownership.owners import NoPartitionsElsewhere, Owners, PartitionsElsewhere, SoleOwner
 from messaging.broker.runtime.ownership.partitions_elsewhere import PartitionsOfOthers
+from messaging.broker.runtime.ownership.shared_limits import TELL_S, FleetLimits
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.problems.stored import StoredProblems
@@ -112,6 +114,7 @@ class Broker:
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
+        self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):
             self.other_brokers = OtherBrokers(settings)
             self.before_stop.append(self.other_brokers.stop)
@@ -247,6 +250,17 @@ class Broker:
             topics.partitioned.on_grown.append(news.topic_grown)
             for counts in self.stored_counts:
                 counts.on_made.append(news.made)
+            limits = topics.services.limits
+            self.fleet_limits = FleetLimits(
+                settings.broker_id,
+                self.owners,
+                self.other_brokers,
+                self.peers,
+                limits.producers,
+                limits.consumers,
+                limits.rate_limits,
+                monotonic,
+            )
 
     @property
     def stored_counts(self) -> tuple[StoredCounts, ...]:
@@ -346,6 +360,8 @@ class Broker:
         background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.liveness.check_progress()))
         background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
+        if self.fleet_limits is not None:
+            background.every(TELL_S, "tell_use", self.fleet_limits.tell)
 
     def _each_peer(self, loop: str, act: Callable[[Peer], None]) -> Callable[[], None]:
         return lambda: self.background.register(loop).each(self.peers.connections, act)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from messaging.background import BackgroundLoop
 from messaging.broker.core.limits.rate_limits import LevelLimiter, RateLevel, RateLimit
+from messaging.broker.core.limits.rate_shares import RateDemand
 from messaging.broker.core.limits.subscribe_rates import SubscribeRates
 from messaging.broker.runtime.rate_timers import RateTimers
 from messaging.protocol.names import TopicName
@@ -41,6 +42,28 @@ class SharedLimits:
         self._setting = setting
         self._of_broker = of_broker
         self._limiters: WeakValueDictionary[tuple[RateLevel, str], LevelLimiter] = WeakValueDictionary()
+        self._whole: WeakKeyDictionary[LevelLimiter, RateLimit] = WeakKeyDictionary()  # of which the limiter has this broker's part
+        self._taken_s: WeakKeyDictionary[LevelLimiter, float] = WeakKeyDictionary()  # at the last look
+        self.parts: dict[str, float] = {}
+
+    def demands(self, passed_s: float) -> dict[str, RateDemand]:
+        """What was sent in the time that passed since the last call, by limit; those of the broker itself are not shared."""
+        demands = {}
+        for (level, whose), limiter in list(self._limiters.items()):
+            if level is not RateLevel.BROKER:
+                used_s = limiter.taken_s - self._taken_s.get(limiter, 0.0)
+                self._taken_s[limiter] = limiter.taken_s
+                used = used_s / passed_s * self.parts.get(f"{level} {whose}", 1.0)
+                demands[f"{level} {whose}"] = RateDemand(used, limiter.waiting)
+        return demands
+
+    def divide(self, parts: dict[str, float]) -> None:
+        """From now on this broker has these parts of its limits; of those that are not named all."""
+        self.parts = parts
+        for (level, whose), limiter in list(self._limiters.items()):
+            whole = self._whole.get(limiter)
+            if whole is not None and (limit := whole.part(parts.get(f"{level} {whose}", 1.0))) != limiter.limit:
+                self._timers.change(limiter, limit)
 
     def of(self, name: TopicName) -> tuple[LevelLimiter, ...]:
         """Those that apply to a topic now, the narrowest first."""
@@ -55,10 +78,11 @@ class SharedLimits:
             limiters.append(self._limiter(RateLevel.BROKER, "", self._setting, self._of_broker))
         return tuple(limiters)
 
-    def _limiter(self, level: RateLevel, whose: str, name: str, limit: RateLimit) -> LevelLimiter:
-        limiter = self._limiters.get((level, whose))
+    def _limiter(self, level: RateLevel, whose: str, name: str, whole: RateLimit) -> LevelLimiter:
+        limiter, limit = self._limiters.get((level, whose)), whole.part(self.parts.get(f"{level} {whose}", 1.0))
         if limiter is None:
             limiter = self._limiters[level, whose] = LevelLimiter(level, name, limit, self._timers.now_s())
         elif limiter.limit != limit:
             self._timers.change(limiter, limit)
+        self._whole[limiter] = whole
         return limiter

@@ -17,6 +17,7 @@ The newcomer with the largest share is refused, instead of closing an older conn
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from messaging.client_address import place_of
@@ -65,6 +66,7 @@ class ConnectionShares(Generic[Peer]):
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.by_tenant: Counter[str] = Counter()
+        self.elsewhere: Mapping[str, int] = {}  # connections of tenants at other brokers, which count for their ceilings
         self.by_key: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()  # of authenticated clients without a key
         self._waiting: dict[str, OrderedDict[Peer, None]] = {}  # unauthenticated peers by address, oldest first
@@ -123,7 +125,7 @@ class ConnectionShares(Generic[Peer]):
             self._count(owner, address, -1)
 
     def _reached(self, owner: ConnectionOwner, ceiling: TenantCeiling) -> str:
-        limit, count = ceiling.connections_max, self.by_tenant[owner.tenant]
+        limit, count = ceiling.connections_max, self.by_tenant[owner.tenant] + self.elsewhere.get(owner.tenant, 0)
         if owner.privileged or not limit or count < limit:
             return ""
         return (

@@ -20,10 +20,15 @@ class ConnectedCounts:
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}  # by namespace (which has a slash) and by tenant
         self._of_topics: dict[str, int] = {}
+        self.elsewhere: Mapping[str, int] = {}  # the same at other brokers
 
     def of(self, whose: str) -> int:
         """`whose`: a namespace, or a tenant."""
-        return self._counts.get(whose, 0)
+        return self._counts.get(whose, 0) + self.elsewhere.get(whose, 0)
+
+    def here(self) -> dict[str, int]:
+        """All counts of this broker."""
+        return dict(self._counts)
 
     def add(self, name: TopicName, count: int) -> None:
         """So many more are connected to a topic; less, where it is negative."""

@@ -33,6 +33,9 @@ class RateLimit(NamedTuple):
         """As policies have it: amounts of 0 and less mean unlimited, and a period of 0 a second."""
         return cls(max(0, messages) / (period_s or 1), max(0, size_bytes) / (period_s or 1))
 
+    def part(self, share: float) -> RateLimit:
+        return RateLimit(self.messages * share, self.size_bytes * share)
+
 
 NO_LIMIT = RateLimit()
 Waits = Mapping[tuple[RateLevel, bool], int]  # how often somebody had to wait at a level, for bytes (True) or for messages

@@ -83,6 +83,7 @@ class LevelLimiter:
         "level",
         "limit",
         "policy",
+        "taken_s",
     )
 
     def __init__(
@@ -104,6 +105,7 @@ class LevelLimiter:
         self._shares: FairShares[Throttle] | None = None  # of those that drop; None: there are none
         self._debts = TenantDebts() if level is RateLevel.BROKER else None  # None: of one tenant, for whose own senders it waits
         self._now_s = now_s
+        self.taken_s = 0.0  # how long the limit allows to send what was sent, in all
         self.change(limit, now_s)
 
     @property
@@ -173,6 +175,7 @@ class LevelLimiter:
             used_s = self._messages.spend(messages)
         if self._size_bytes is not None:
             used_s = max(used_s, self._size_bytes.spend(size_bytes))
+        self.taken_s += used_s
         self._waiting.served(sender.tenant, sender, used_s)
         if self._shares is not None:
             self._shares.took(sender, used_s)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.methods import NEWS_TELL
-from messaging.adminrpc.news import NewsTold
+from messaging.adminrpc.methods import NEWS_TELL, USE_TELL
+from messaging.adminrpc.news import NewsTold, UseTold
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.protocol.names import parse_topic
@@ -27,4 +27,10 @@ class NewsHandlers:
         for tenant in request.made:
             for counts in broker.stored_counts:
                 counts.made_elsewhere(tenant)
+        return Empty()
+
+    @answers(USE_TELL)
+    async def hear_use(self, request: UseTold) -> Empty:
+        if self._broker.fleet_limits is not None:
+            self._broker.fleet_limits.hear(request)
         return Empty()

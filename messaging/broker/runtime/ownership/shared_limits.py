@@ -1,0 +1,110 @@
+"""Limits of tenants over all brokers of a fleet: each tells the others once a second what it has, and divides rates with them.
+
+What is connected at others counts beside what is connected here. Of a rate each broker has a part, which follows what its senders
+want (`core/limits/rate_shares.py`). What a broker said is forgotten after a few seconds: then it is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from messaging.adminrpc.methods import USE_TELL
+from messaging.adminrpc.news import UseTold
+from messaging.broker.core.limits.limit_counts import ConnectedCounts
+from messaging.broker.core.limits.rate_shares import RateDemand, parts
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.broker.runtime.peers import Peers
+from messaging.broker.runtime.rate_limits import BrokerRateLimits, SharedLimits
+from messaging.errors import MagnetarError
+
+log = structlog.get_logger("broker.limits")
+
+TELL_S = 1.0
+FORGOTTEN_S = 5.0
+TOLD_MAX = 10_000  # of each kind, those with the most
+
+Demands = Mapping[str, RateDemand]
+
+
+class FleetLimits:
+    def __init__(
+        self,
+        broker_id: str,
+        owners: FleetMember,
+        others: OtherBrokers,
+        peers: Peers,
+        producers: ConnectedCounts,
+        consumers: ConnectedCounts,
+        rates: BrokerRateLimits,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._broker_id = broker_id
+        self._owners = owners
+        self._others = others
+        self._peers = peers
+        self._producers, self._consumers, self._rates = producers, consumers, rates
+        self.now_s = now_s
+        self._told: dict[str, tuple[float, UseTold]] = {}  # by broker, and when
+        self._at_s = now_s()
+        self._own: tuple[Demands, Demands] = {}, {}
+
+    async def tell(self) -> None:
+        """Once in `TELL_S`."""
+        passed_s, self._at_s = max(0.001, self.now_s() - self._at_s), self.now_s()
+        published, dispatched = self._own = self._rates.publish.demands(passed_s), self._rates.dispatch.demands(passed_s)
+        self._apply()
+        told = UseTold(
+            broker_id=self._broker_id,
+            producers=_most(self._producers.here()),
+            consumers=_most(self._consumers.here()),
+            connections=_most(self._peers.shares.by_tenant),
+            published={key: (demand.used, demand.waits) for key, demand in published.items()},
+            dispatched={key: (demand.used, demand.waits) for key, demand in dispatched.items()},
+        )
+        await asyncio.gather(*(self._tell_one(rpc_url, told) for rpc_url in self._owners.others("rpc_url")))
+
+    async def _tell_one(self, rpc_url: str, told: UseTold) -> None:
+        try:
+            await self._others.call(rpc_url, USE_TELL, told, "")
+        except MagnetarError as error:
+            log.debug("use.not_told", rpc_url=rpc_url, error=error.message)
+
+    def hear(self, told: UseTold) -> None:
+        """What another broker has."""
+        self._told[told.broker_id] = self.now_s(), told
+        self._apply()
+
+    def _apply(self) -> None:
+        oldest_s = self.now_s() - FORGOTTEN_S
+        self._told = {broker_id: (at_s, told) for broker_id, (at_s, told) in self._told.items() if at_s >= oldest_s}
+        heard = [told for _, told in self._told.values()]
+        self._producers.elsewhere = _sum(told.producers for told in heard)
+        self._consumers.elsewhere = _sum(told.consumers for told in heard)
+        self._peers.shares.elsewhere = _sum(told.connections for told in heard)
+        published, dispatched = self._own
+        _divide(self._rates.publish, published, [told.published for told in heard])
+        _divide(self._rates.dispatch, dispatched, [told.dispatched for told in heard])
+
+
+def _divide(limits: SharedLimits, own: Demands, others: list[dict[str, tuple[float, bool]]]) -> None:
+    divided = {}
+    for key in {*own, *(key for other in others for key in other)}:
+        demands = [own.get(key, RateDemand(0.0, False)), *(RateDemand(*other[key]) for other in others if key in other)]
+        divided[key] = parts(demands)[0]
+    limits.divide(divided)
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return total
+
+
+def _most(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(counts) if len(counts) <= TOLD_MAX else dict(Counter(counts).most_common(TOLD_MAX))
