@@ -57,6 +57,7 @@ OF_BROKERS = frozenset(
         "news.tell",
         "partitions.check_unused",
         "partitions.delete",
+        "recycle_bin.leave",
         "use.tell",
     }
 )
@@ -66,6 +67,8 @@ OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in met
 OF_EVERY_BROKER = frozenset(
     {
         "audit.take",
+        "ceilings.used",
+        "changes.list",
         "changes.outcome",
         "compaction.due",
         "feed.apply",
@@ -74,8 +77,11 @@ OF_EVERY_BROKER = frozenset(
         "keys.take_uses",
         "maintenance.run",
         "namespaces.live",
+        "namespaces.purge",
+        "problems.list",
         "status",
         "topics.list",
+        "topics.page",
         "usage.flush",
     }
 )

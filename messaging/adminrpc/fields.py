@@ -92,3 +92,4 @@ NEWS = Limit(
     bytes_max=limits.NAME_BYTES_MAX if hasattr(limits, "NAME_BYTES_MAX") else 1024,
     count_max=10_000,
 )
+LEDGERS = Limit("of one topic", count_max=100_000)

@@ -58,6 +58,7 @@ from messaging.adminrpc.news import NewsTold, UseTold
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.recycle_bin import (
+    PlaceLeft,
     RecycleBinExpire,
     RecycleBinExpired,
     RecycleBinList,
@@ -187,6 +188,7 @@ RECYCLE_BIN_LIST = Method("recycle_bin.list", RecycleBinList, RecycledPage, long
 RECYCLE_BIN_GET = Method("recycle_bin.get", RecycledRef, RecycledAnswer)
 RECYCLE_BIN_RESTORE = Method("recycle_bin.restore", RecycledRef, Empty, long_change=True, idempotent=False)
 RECYCLE_BIN_PURGE = Method("recycle_bin.purge", RecycledRef, Empty, long_change=True)
+RECYCLE_BIN_LEAVE = Method("recycle_bin.leave", PlaceLeft, Empty)  # of one broker of a fleet to another
 RECYCLE_BIN_EXPIRE = Method("recycle_bin.expire", RecycleBinExpire, RecycleBinExpired)
 
 SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames, long_read=True)

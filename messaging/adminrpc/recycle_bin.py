@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -64,3 +64,13 @@ class RecycleBinExpired(Answer, kw_only=True):
 
     purged: int
     failed: dict[str, str]
+
+
+class PlaceLeft(Request, kw_only=True):
+    """Of one broker of a fleet to that which has the log of `topic`: it left its place in the recycle bin, and is `restored`, or
+    gone, and with it the ledgers."""
+
+    topic: fields.Topic
+    place: fields.Topic
+    restored: bool = False
+    ledger_ids: Annotated[list[int], fields.LEDGERS] = []

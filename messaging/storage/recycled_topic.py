@@ -46,6 +46,10 @@ class RecycledTopic(msgspec.Struct, frozen=True, gc=False):
         """How the names of all its places begin."""
         return f"{PREFIX}{self.namespace}/{self.recycle_id}/"
 
+    def name_at(self, place: str) -> str:
+        """Of a topic, or a partition, at one of its places."""
+        return f"persistent://{self.namespace}/{place.removeprefix(self.places)}"
+
     def place_of(self, name: str) -> str:
         """`name`: its full name, or that of one of its partitions."""
         return self.places + name.partition("://")[2].split("/", 2)[2]

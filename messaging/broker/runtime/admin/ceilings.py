@@ -45,7 +45,7 @@ async def counts_of_tenant(broker: Broker, tenant: str) -> dict[str, int]:
         "max_schemas_per_tenant": sum((await meta.count_schemas(tenant)).values()),
         "max_producers_per_tenant": services.limits.producers.of(tenant),
         "max_consumers_per_tenant": services.limits.consumers.of(tenant),
-        "max_connections_per_tenant": broker.peers.shares.by_tenant[tenant],
+        "max_connections_per_tenant": broker.peers.shares.by_tenant[tenant] + broker.peers.shares.elsewhere.get(tenant, 0),
         "max_stored_bytes_per_tenant": await broker.stored_bytes_of(tenant),
         "max_delayed_messages_per_tenant": services.memory.delayed_counts.waiting(tenant),
     }

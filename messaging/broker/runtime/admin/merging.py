@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from messaging.adminrpc.base import Answer, Empty
+from messaging.adminrpc.ceilings import CeilingsUsed
+from messaging.adminrpc.changes import ChangesUnderWay
 from messaging.adminrpc.compaction import CompactionsDuePage
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.maintenance import MaintenanceResult
 from messaging.adminrpc.methods import (
+    CEILINGS_USED,
+    CHANGES_LIST,
     COMPACTION_DUE,
     FEED_APPLY,
     FEED_PULL,
     HEALTH,
     NAMESPACES_LIVE,
+    NAMESPACES_PURGE,
+    PROBLEMS_LIST,
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY,
     SUBSCRIPTIONS_DELETE,
@@ -32,6 +39,7 @@ from messaging.adminrpc.methods import (
     TOPICS_FIGURES,
     TOPICS_INTERNAL_INFO,
     TOPICS_LIST,
+    TOPICS_PAGE,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
     TOPICS_TERMINATE_PARTITIONS,
@@ -40,6 +48,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UNLOAD,
     USAGE_FLUSH,
 )
+from messaging.adminrpc.problems import ProblemsFound
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
     DeadLetterPolicyAnswer,
@@ -48,10 +57,12 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionNames,
     SubscriptionProperties,
 )
-from messaging.adminrpc.topics import NamespaceLive, Stats, TerminatedPartitions, TopicNames
+from messaging.adminrpc.topics import NamespaceLive, Stats, TerminatedPartitions, TopicNames, TopicsPage
 from messaging.adminrpc.usage import UsageFlushed
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.errors import Conflict, MagnetarError, SubscriptionNotFound
+from messaging.problems.kinds import ORDER
+from messaging.problems.order import rank
 from messaging.protocol.names import parse_topic
 
 Outcome: TypeAlias = Answer | MagnetarError
@@ -192,8 +203,58 @@ def compactions_due(outcomes: Sequence[Outcome]) -> CompactionsDuePage:
     return CompactionsDuePage(topics=topics, next_after=answers[0].next_after)
 
 
+def ceilings(outcomes: Sequence[Outcome]) -> CeilingsUsed:
+    """What is stored all of them count, and what is connected each knows of all; the others are of each."""
+    used: dict[str, int] = {}
+    for answer in _all(outcomes):
+        for policy, count in answer.used.items():
+            added = policy in _OF_EACH or "_rate_" in policy
+            used[policy] = used.get(policy, 0) + count if added else max(used.get(policy, 0), count)
+    return CeilingsUsed(used=used)
+
+
+_OF_EACH = {"max_delayed_messages_per_tenant"}
+
+
+def changes(outcomes: Sequence[Outcome]) -> ChangesUnderWay:
+    listed = [change for answer in _all(outcomes) for change in answer.changes]
+    return ChangesUnderWay(changes=sorted(listed, key=lambda change: -change.started_ms))
+
+
+def topics_page(outcomes: Sequence[Outcome]) -> TopicsPage:
+    """Up to where the first page ends."""
+    answers = _all(outcomes)
+    topics = {topic.topic: topic for answer in answers for topic in answer.topics}
+    ends = [answer.next for answer in answers if answer.next]
+    listed = [topics[name] for name in sorted(topics) if not ends or name <= min(ends)]
+    return TopicsPage(topics=listed, next=min(ends, default=""))
+
+
+def problems(outcomes: Sequence[Outcome]) -> ProblemsFound:
+    answers: list[ProblemsFound] = _all(outcomes)
+    by_namespace: dict[str, str] = {}
+    for answer in answers:
+        for namespace, kind in answer.by_namespace.items():
+            by_namespace[namespace] = min(by_namespace.get(namespace, kind), kind, key=lambda each: ORDER.get(each, len(ORDER)))
+    looked = [answer.looked_ms for answer in answers]
+    return ProblemsFound(
+        problems=sorted((problem for answer in answers for problem in answer.problems), key=rank),
+        total=dict(sum((Counter(answer.total) for answer in answers), Counter())),
+        by_namespace=by_namespace,
+        beyond=sum(answer.beyond for answer in answers),
+        unknown_topics=sum(answer.unknown_topics for answer in answers),
+        at_ms=answers[0].at_ms,
+        looked_ms=None if None in looked else min(each for each in looked if each is not None),
+    )
+
+
 # Calls that all brokers answer, each for itself.
 OF_EVERY_BROKER: Mapping[str, Merge] = {
+    CEILINGS_USED.name: ceilings,
+    CHANGES_LIST.name: changes,
+    NAMESPACES_PURGE.name: empty,
+    PROBLEMS_LIST.name: problems,
+    TOPICS_PAGE.name: topics_page,
     COMPACTION_DUE.name: compactions_due,
     FEED_APPLY.name: feed_version,
     FEED_PULL.name: feed_version,

@@ -102,6 +102,8 @@ class NamespaceHandlers:
             name = parse_topic(text)
             if self._is_kept(namespace):
                 break
+            if not await self._broker.owners.own([name]):  # that broker is asked, too
+                continue
             try:
                 if text in partitioned:
                     await self._broker.topics.partitioned.delete(name, force=True)

@@ -10,11 +10,13 @@ from messaging.adminrpc.base import Empty
 from messaging.adminrpc.methods import (
     RECYCLE_BIN_EXPIRE,
     RECYCLE_BIN_GET,
+    RECYCLE_BIN_LEAVE,
     RECYCLE_BIN_LIST,
     RECYCLE_BIN_PURGE,
     RECYCLE_BIN_RESTORE,
 )
 from messaging.adminrpc.recycle_bin import (
+    PlaceLeft,
     RecycleBinExpire,
     RecycleBinExpired,
     RecycleBinList,
@@ -25,7 +27,7 @@ from messaging.adminrpc.recycle_bin import (
 )
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
-from messaging.protocol.names import parse_namespace
+from messaging.protocol.names import parse_namespace, parse_topic
 from messaging.storage.recycled_topic import RecycledTopic
 
 PAGE_MAX = 1_000
@@ -68,6 +70,11 @@ class RecycleBinHandlers:
     @answers(RECYCLE_BIN_PURGE)
     async def purge(self, request: RecycledRef) -> Empty:
         await self._bin.purge(await self._namespace(request.namespace), request.recycle_id)
+        return Empty()
+
+    @answers(RECYCLE_BIN_LEAVE)
+    async def leave(self, request: PlaceLeft) -> Empty:
+        await self._bin.left_place(parse_topic(request.topic), request.place, request.ledger_ids, restored=request.restored)
         return Empty()
 
     @answers(RECYCLE_BIN_EXPIRE)

@@ -50,6 +50,13 @@ class PartitionsElsewhere(Protocol):
     async def subscribe(self, partition: TopicName, subscription: str, properties: dict[str, str]) -> None:
         """From the beginning. Does nothing where there is one."""
 
+    async def purged(self, name: TopicName, place: str, ledger_ids: Sequence[int]) -> None:
+        """A topic or partition, whose log is elsewhere, is gone from its place in the recycle bin, and so are its ledgers to be.
+        Raises `NotReady`."""
+
+    async def restored(self, name: TopicName, place: str) -> None:
+        """It is back from that place. Raises `NotReady`: that broker's figures are wrong until it starts again."""
+
 
 class NoPartitionsElsewhere:
     """There is one broker."""
@@ -62,3 +69,9 @@ class NoPartitionsElsewhere:
 
     async def subscribe(self, partition: TopicName, subscription: str, properties: dict[str, str]) -> None:
         raise AssertionError(f"{partition} is here")
+
+    async def purged(self, name: TopicName, place: str, ledger_ids: Sequence[int]) -> None:
+        raise AssertionError(f"{name} is here")
+
+    async def restored(self, name: TopicName, place: str) -> None:
+        raise AssertionError(f"{name} is here")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from messaging.adminrpc.base import Empty, Method
-from messaging.adminrpc.methods import PARTITIONS_CHECK_UNUSED, PARTITIONS_DELETE, SUBSCRIPTIONS_CREATE
+from messaging.adminrpc.methods import PARTITIONS_CHECK_UNUSED, PARTITIONS_DELETE, RECYCLE_BIN_LEAVE, SUBSCRIPTIONS_CREATE
+from messaging.adminrpc.recycle_bin import PlaceLeft
 from messaging.adminrpc.subscriptions import SubscriptionCreate
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
@@ -37,6 +38,18 @@ class PartitionsOfOthers:
         )
         with suppress(Conflict):
             await self._others.call(elsewhere.addresses["rpc_url"], SUBSCRIPTIONS_CREATE, request, partition.tenant)
+
+    async def purged(self, name: TopicName, place: str, ledger_ids: Sequence[int]) -> None:
+        await self._tell_owner(RECYCLE_BIN_LEAVE, name, PlaceLeft(topic=str(name), place=place, ledger_ids=list(ledger_ids)))
+
+    async def restored(self, name: TopicName, place: str) -> None:
+        await self._tell_owner(RECYCLE_BIN_LEAVE, name, PlaceLeft(topic=str(name), place=place, restored=True))
+
+    async def _tell_owner(self, method: Method[PlaceLeft, Empty], name: TopicName, request: PlaceLeft) -> None:
+        elsewhere = await self._owners.where(name)
+        if elsewhere is None:
+            raise NotReady(f"{name} came here meanwhile: try again")
+        await self._others.call(elsewhere.addresses["rpc_url"], method, request, name.tenant)
 
     async def _ask_each(self, method: Method[TopicRef, Empty], name: TopicName, partitions: Sequence[TopicName]) -> None:
         places: dict[str, None] = {}

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -202,17 +203,27 @@ class RecycleBin:
         finally:
             for ledger_id in left:
                 self._storage.leave(ledger_id, text if await self._has(text) else place)
-        for gone in self.on_gone:
-            gone(place)
-        stored = await self._meta.get_topic(text)
-        if stored is not None:
-            for tell in self.on_restored:
-                tell(text)
-            self._tell_stored(stored)
+        if await self._services.owners.own([name]):
+            await self.left_place(name, place, (), restored=True)
+        else:
+            await self._services.partitions_elsewhere.restored(name, place)
+        if await self._has(text):
             self._topics.list_changed(name, True)
         self._services.policies.topic_restored(name)
         self._services.limits.subscription_counts.made_elsewhere(name.tenant)
         self._services.limits.ceilings.schemas.counts.made_elsewhere(name.tenant)
+
+    async def left_place(self, name: TopicName, place: str, ledger_ids: Sequence[int], *, restored: bool) -> None:
+        """A topic whose log is here left its place. `ledger_ids`: those that are gone with it."""
+        for gone in self.on_gone:
+            gone(place)
+        stored = await self._meta.get_topic(str(name)) if restored else None
+        if stored is not None:
+            for tell in self.on_restored:
+                tell(str(name))
+            self._tell_stored(stored)
+        for ledger_id in ledger_ids:
+            await self._storage.delete_ledger(ledger_id)
 
     # --- away
 
@@ -251,29 +262,34 @@ class RecycleBin:
         return [record for record in over if record.recycle_id not in self._put_off][:limit]
 
     async def purge_namespace(self, namespace: str) -> None:
-        """All of a namespace: its next one of that name begins with nothing."""
-        while records := await self._meta.list_recycled(namespace, limit=PAGE_TOPICS):
+        """What this broker served of a namespace: its next one of that name begins with nothing."""
+        after = ""
+        while records := await self._meta.list_recycled(namespace, after=after, limit=PAGE_TOPICS):
+            after = records[-1].recycle_id
             for record in records:
-                await self.purge(namespace, record.recycle_id)
+                if await self._services.owners.own([parse_topic(record.name)]):
+                    await self.purge(namespace, record.recycle_id)
 
     async def _purge(self, record: RecycledTopic) -> None:
         await self._meta.begin_purge(self._storage.fence, record.recycle_id)
         slices = self._services.loops.slices(record.namespace.partition("/")[0])
         while places := await self._meta.recycled_places(within=record.places, limit=PAGE_TOPICS):
-            await all_in_slices(slices, places, PURGE_COST, self._purge_place)
+            await all_in_slices(slices, places, PURGE_COST, partial(self._purge_place, record))
         await self._meta.forget_recycled(self._storage.fence, record)
         log.info("recycle_bin.purged", topic=record.name, recycle_id=record.recycle_id, topics=record.topics)
 
-    async def _purge_place(self, place: str) -> None:
+    async def _purge_place(self, record: RecycledTopic, place: str) -> None:
         """The record first, then the ledgers: a crash in between leaves orphans."""
+        name = parse_topic(record.name_at(place))
         stored, subscriptions = await self._meta.get_topic(place), await self._meta.subscriptions(place)
         await self._meta.delete_topic(self._storage.fence, place, values=[key(place) for key in VALUE_KEYS])
         for subscription in subscriptions:
             self._services.stores.cursors.forget(subscription.subscription_id)
-        for gone in self.on_gone:
-            gone(place)
-        for ledger_id in stored.ledger_ids if stored else ():
-            await self._storage.delete_ledger(ledger_id)
+        ledger_ids = stored.ledger_ids if stored else ()
+        if await self._services.owners.own([name]):
+            await self.left_place(name, place, ledger_ids, restored=False)
+        else:
+            await self._services.partitions_elsewhere.purged(name, place, ledger_ids)
 
     # --- asking
 

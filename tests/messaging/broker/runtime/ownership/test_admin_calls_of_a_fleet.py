@@ -13,6 +13,7 @@ import pytest
 from messaging.adminrpc.audit import AuditTake
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked
+from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.compaction import CompactionBegin, CompactionEnd, CompactionRead, CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
@@ -29,6 +30,9 @@ from messaging.adminrpc.methods import (
     MESSAGES_LIST,
     METHODS,
     NAMESPACES_LIVE,
+    NAMESPACES_PURGE,
+    RECYCLE_BIN_PURGE,
+    RECYCLE_BIN_RESTORE,
     STATUS,
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY,
@@ -46,6 +50,7 @@ from messaging.adminrpc.methods import (
     TOPICS_LAST_MESSAGE_ID,
     TOPICS_LIST,
     TOPICS_LOOKUP,
+    TOPICS_PAGE,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
     TOPICS_PARTITIONS,
@@ -56,6 +61,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UPDATE_PARTITIONS,
     USAGE_FLUSH,
 )
+from messaging.adminrpc.recycle_bin import RecycledRef
 from messaging.adminrpc.subscriptions import (
     DeadLetterPolicySet,
     SubscriptionCreate,
@@ -63,15 +69,24 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionRef,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicLookup, TopicRef, TopicsList
+from messaging.adminrpc.topics import (
+    PartitionsGet,
+    PartitionsUpdate,
+    TopicCreate,
+    TopicDelete,
+    TopicLookup,
+    TopicRef,
+    TopicsList,
+    TopicsPageAsked,
+)
 from messaging.adminrpc.usage import UsageFlush
-from messaging.broker.runtime.admin.merging import MERGES
+from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER
 from messaging.broker.runtime.ownership.news import TELL_S
 from messaging.client import connect
 from messaging.errors import Conflict, NotReady, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol.names import parse_topic
 from tests.support.brokers.fleet import running_fleet
-from tests.support.brokers.running_broker import RunningBroker
+from tests.support.brokers.running_broker import GRANTS, RunningBroker
 from tests.support.waiting import eventually
 
 PLAIN = [f"persistent://acme/orders/t{number}" for number in range(8)]
@@ -255,6 +270,66 @@ async def test_a_growing_topic_gives_its_new_partitions_the_subscriptions_of_the
     stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
     assert len(stats["partitions"]) == 2 * COUNT
     assert all(list(figures["subscriptions"]) == ["s"] for figures in stats["partitions"].values())
+
+
+async def test_a_partitioned_topic_goes_to_the_bin_and_comes_back_or_goes_for_good(fleet: list[RunningBroker]) -> None:
+    policies = {"recycle_bin_retention_hours": 24}
+    for broker in fleet:
+        await broker.say(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
+    before = [await ledgers(broker) for broker in fleet]
+
+    async def recycled(asked: RunningBroker) -> RecycledRef:
+        deletion = TopicDelete(topic=PARTITIONED, partitioned=True, force=True, recycle=True)
+        return RecycledRef(namespace="acme/orders", recycle_id=(await ask(asked, TOPICS_DELETE, deletion)).recycle_id)
+
+    await ask(fleet[1], RECYCLE_BIN_RESTORE, await recycled(fleet[0]))
+    assert [await ledgers(broker) for broker in fleet] == before
+    stats = (await ask(fleet[0], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+    assert [figures["storageSize"] > 0 for figures in stats["partitions"].values()] == [True] * COUNT
+    await ask(fleet[0], RECYCLE_BIN_PURGE, await recycled(fleet[1]))
+    after = [await ledgers(broker) for broker in fleet]
+    assert sum(before) - sum(after) >= COUNT and all(now < then for now, then in zip(after, before, strict=True))
+
+
+async def test_what_is_left_of_a_namespace_that_is_gone_goes_at_every_broker(fleet: list[RunningBroker]) -> None:
+    for broker in fleet:
+        await broker.say(("namespace", "acme/orders", None))
+    await ask(fleet[0], NAMESPACES_PURGE, TopicsList(namespace="acme/orders"))
+    assert await fleet[0].service.storage.meta.list_all_topics() == []
+
+
+async def test_pages_of_topics_are_of_all_brokers(fleet: list[RunningBroker]) -> None:
+    named, after = list[str](), ""
+    while True:
+        page = await ask(fleet[0], TOPICS_PAGE, TopicsPageAsked(namespace="acme/orders", after=after, limit=3))
+        named += [topic.topic for topic in page.topics]
+        after = page.next
+        if not after:
+            break
+    assert named == sorted([*PLAIN, PARTITIONED])
+
+
+def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_about_what_they_share() -> None:
+    about_metadata = {
+        "brokers.list",
+        "changes.outcome",  # of a change that the broker that was asked began
+        "compaction.abort",
+        "feed.version",
+        "maintenance.run",  # divided
+        "maintenance.topics",
+        "names.search",
+        "recycle_bin.expire",
+        "recycle_bin.get",
+        "recycle_bin.list",
+        "recycle_bin.purge",
+        "recycle_bin.restore",
+        "redrive.prepare",
+        "topics.times",
+        "policies.append_events",
+    } | OF_BROKERS
+    unnamed = {name for name, method in METHODS.items() if "topic" not in method.request.__struct_fields__}
+    of_one = {name for name in unnamed if issubclass(METHODS[name].request, BrokerAsked)}
+    assert unnamed - of_one - OF_EVERY_BROKER.keys() <= about_metadata
 
 
 async def test_a_topic_is_compacted_where_it_is(fleet: list[RunningBroker]) -> None:
