@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.main import main
 from messaging.client import Client, connect
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
@@ -121,11 +120,6 @@ async def test_a_second_broker_does_not_start_before_the_first_has_claimed_what_
         async with running_broker(tmp_path, brokers=2, broker_number=2, broker_id="broker-2"):
             pass
     assert not first.broker_path.with_name("broker-2").joinpath("run").exists()
-
-
-def test_the_command_refuses_more_than_one_broker_as_long_as_admin_calls_reach_the_first_alone(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"brokers = 2: .*use 1"):
-        main(Settings(data_dir=str(tmp_path), brokers=2))
 
 
 @pytest.mark.parametrize(

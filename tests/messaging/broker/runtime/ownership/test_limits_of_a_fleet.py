@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.ceilings import CeilingsAsked
-from messaging.adminrpc.methods import CEILINGS_USED
+from messaging.adminrpc.methods import CEILINGS_USED, USE_TELL
 from messaging.broker.runtime.ownership.shared_limits import FORGOTTEN_S
 from messaging.client import Client, connect
 from messaging.errors import MagnetarError
@@ -68,7 +68,7 @@ async def test_what_is_connected_counts_over_all_brokers(fleet: list[RunningBrok
                 pass
 
 
-async def test_a_broker_that_is_away_is_forgotten(fleet: list[RunningBroker]) -> None:
+async def test_a_broker_that_is_away_is_forgotten(fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch) -> None:
     limits = fleet[0].service.fleet_limits
     assert limits is not None
     counts = fleet[0].service.topics.services.limits.producers
@@ -78,7 +78,7 @@ async def test_a_broker_that_is_away_is_forgotten(fleet: list[RunningBroker]) ->
             await exchange(fleet)
             assert counts.of("acme") == 1
             limits.now_s = lambda: time.monotonic() + FORGOTTEN_S + 1
-            fleet[0].service.owners.owners.sessions.clear()  # type: ignore[attr-defined]
+            monkeypatch.delitem(fleet[0].admin.methods, USE_TELL.name)  # type: ignore[attr-defined]
             await eventually(lambda: counts.of("acme") == 0)
 
 
