@@ -6,7 +6,6 @@ A page waits at most `ANSWER_S`, and then says that the broker is not responding
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from django.conf import settings as django_settings
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import NamespaceLive, TopicsList
+from messaging.broker_files import any_broker
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
 from messaging.fairness.threads import FairThreads
@@ -87,7 +87,7 @@ def addresses() -> Addresses:
     """The addresses that the broker wrote when it became ready. Reads a small file."""
     settings: Settings = django_settings.MAGNETAR
     try:
-        found = json.loads((settings.data_path / "run" / "broker.json").read_bytes())
-        return Addresses(*(str(found.get(key) or "") for key in ("broker_url", "broker_url_tls", "ws_url")))
-    except (OSError, ValueError, AttributeError):
+        written = any_broker(settings)
+        return Addresses(*(str(written.get(key) or "") for key in ("broker_url", "broker_url_tls", "ws_url")))
+    except (OSError, ValueError):
         return Addresses()

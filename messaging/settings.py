@@ -22,7 +22,8 @@ from messaging.local_caller import is_loopback
 PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
-Few = Annotated[int, Meta(ge=1, le=64)]
+BROKERS_MAX = 64
+Few = Annotated[int, Meta(ge=1, le=BROKERS_MAX)]
 Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
 RecycleBinHours = Annotated[int, Meta(ge=0, le=8_760)]  # a year
@@ -77,9 +78,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
     broker_id: str = "broker-1"  # name of this broker in usage records, metrics and the metadata
-    brokers: Few = 1  # processes on this machine that share the topics; more than 1 is not supported yet
+    brokers: Few = 1  # processes on this machine that share the topics, each with a log of its own and with the limits below
     broker_number: Few = 1  # which of them this process is
-    broker_own_port: Port = 0  # where one of several brokers takes its own clients; all of them listen on `broker_port`
+    broker_own_port: Port = 0  # where the first of several brokers takes its own clients, the others on the ports after it
     broker_own_tls_port: Port = 0  # the same over TLS
     # Access
     anonymous_public: bool = True  # anonymous clients on this machine may use public/default, if `host` is a loopback address

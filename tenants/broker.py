@@ -6,7 +6,6 @@ taken in turns by tenant, and a read whose caller has left is ended, or not begu
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
@@ -16,6 +15,7 @@ from django.conf import settings as django_settings
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.broker_files import any_broker
 from messaging.caller import current_caller
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
@@ -83,9 +83,8 @@ def addresses() -> dict[str, str]:
     down. Reads a small file."""
     settings: Settings = django_settings.MAGNETAR
     try:
-        written = json.loads((settings.data_path / "run" / "broker.json").read_bytes())
-        return {key: str(value) for key, value in written.items() if value}
-    except (OSError, ValueError, AttributeError):
+        return {key: str(value) for key, value in any_broker(settings).items() if value}
+    except (OSError, ValueError):
         return {}
 
 

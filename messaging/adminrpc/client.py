@@ -8,7 +8,6 @@ breaks during the call is tried once more, unless the call is not idempotent: th
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import select
 import socket
@@ -24,6 +23,7 @@ import msgspec
 from messaging import errors
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
+from messaging.broker_files import any_broker
 from messaging.caller import current_caller
 from messaging.internal_tls import InternalClientTls, require_service
 from messaging.local_caller import is_loopback
@@ -52,9 +52,8 @@ def broker_rpc_url(settings: Settings) -> str:
     """Where the broker's admin RPC is: the setting, or what the broker wrote when it became ready. Raises `NotReady`."""
     if settings.broker_rpc_url:
         return settings.broker_rpc_url
-    path = settings.data_path / "run" / "broker.json"
     try:
-        return str(json.loads(path.read_bytes())["rpc_url"])
+        return str(any_broker(settings)["rpc_url"])
     except FileNotFoundError:
         raise errors.NotReady(
             "the broker is not running (run/broker.json does not exist in the data directory): start it and try again"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import ssl
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from messaging.broker_files import any_broker
 from messaging.http_server.tunnel import Tunnels
 from messaging.settings import Settings
 from messaging.tls import certificate_files
@@ -54,7 +54,7 @@ def target(settings: Settings) -> Target:
         context = _authorities() if parts.scheme == "wss" else None
         return Target(host, parts.port or PORTS[parts.scheme], context, host)
     try:
-        written = urlsplit(str(json.loads((settings.data_path / "run" / "broker.json").read_bytes())["ws_url"]))
+        written = urlsplit(str(any_broker(settings)["ws_url"]))
         port = written.port or PORTS[written.scheme]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OSError(f"run/broker.json in the data directory names no WebSocket port ({type(error).__name__})") from None

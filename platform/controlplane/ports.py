@@ -19,6 +19,7 @@ class Listener(NamedTuple):
 
 
 def broker_listeners(settings: Settings) -> list[Listener]:
+    """Those of one broker, or of the first of several."""
     listeners = [
         Listener("clients", settings.plain_host, settings.broker_port, "--broker-port"),
         Listener("WebSocket", settings.host, settings.ws_port, "--ws-port"),
@@ -27,6 +28,16 @@ def broker_listeners(settings: Settings) -> list[Listener]:
     if settings.tls != "off":
         listeners.append(Listener("clients with TLS", settings.host, settings.broker_tls_port, "--broker-tls-port"))
     return listeners
+
+
+def own_broker_listeners(settings: Settings) -> list[Listener]:
+    """Those that a broker does not share with others, which may run already."""
+    if settings.brokers == 1:
+        return broker_listeners(settings)
+    return [listener for listener in broker_listeners(settings) if not listener.what.startswith("clients")] + [
+        Listener("own clients", settings.plain_host, settings.broker_own_port, "MAGNETAR_BROKER_OWN_PORT"),
+        Listener("own clients with TLS", settings.host, settings.broker_own_tls_port, "MAGNETAR_BROKER_OWN_TLS_PORT"),
+    ]
 
 
 def web_listeners(settings: Settings) -> list[Listener]:

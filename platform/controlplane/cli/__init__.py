@@ -53,15 +53,17 @@ def main() -> None:
 
 
 @main.command()
-@settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls")
-def standalone(**overrides: str | None) -> None:
+@settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls", "brokers")
+def standalone(brokers: str | None, **overrides: str | None) -> None:
     """Run the whole platform under one supervisor."""
     from controlplane import datadir, ports
     from controlplane.supervisor import lock
     from controlplane.supervisor import standalone as plans
     from messaging.settings import ConfigError, load
 
-    settings = load(os.environ, **overrides)
+    settings = load(os.environ, brokers=None if brokers == "auto" else brokers, **overrides)
+    if brokers == "auto":
+        settings = plans.with_brokers_for(settings, len(os.sched_getaffinity(0)))
     _warn_of_open_listeners(settings.host, settings.tls)
     datadir.make_writable(settings)
     try:
@@ -110,7 +112,7 @@ def broker(**overrides: str | None) -> None:
 
     settings = load(os.environ, **overrides)
     datadir.prepare(settings)
-    ports.require_free(ports.broker_listeners(settings))
+    ports.require_free(ports.own_broker_listeners(settings))
     from messaging.broker.runtime.main import main as run
 
     sys.exit(run(settings))

@@ -63,6 +63,11 @@ _OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "tls": click.option(
         "--tls", metavar="MODE", help="off, self-signed, or files (with MAGNETAR_TLS_CERT_FILE and _KEY_FILE). [default: off]"
     ),
+    "brokers": click.option(
+        "--brokers",
+        metavar="N",
+        help="Broker processes that share the topics, each with a log of its own; auto: one for each processor. [default: 1]",
+    ),
     "log_level": click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error. [default: info]"),
     "log_format": click.option("--log-format", metavar="FORMAT", help="json, console, or auto. [default: auto]"),
 }

@@ -6,7 +6,7 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +77,18 @@ def running(settings: Settings) -> Iterator[Finding]:
     if restarted:
         says = ", ".join(f"{name} {count} times" for name, count in restarted.items())
         yield Finding("Restarts", "warn", f"{says} since the start", f"look for child-died in {settings.data_path / 'logs'}")
-    yield from _readiness(settings)
+    yield from _readiness(settings, [name for name in names if name.partition("-")[0] == "broker"])
     yield from _start(state)
     if by_name := memory_mib(state):
         yield memory_finding(by_name, settings)
 
 
-def _readiness(settings: Settings) -> Iterator[Finding]:
-    for what, file, key in (("broker", "broker.json", "ws_url"), ("web", "web.json", "web_url")):
+def _readiness(settings: Settings, brokers: Iterable[str]) -> Iterator[Finding]:
+    """`brokers`: the names of their processes."""
+    for what in (*brokers, "web"):
+        key = "web_url" if what == "web" else "ws_url"
         try:
-            url = json.loads((settings.data_path / "run" / file).read_bytes())[key]
+            url = json.loads((settings.data_path / "run" / f"{what}.json").read_bytes())[key]
         except (OSError, ValueError, KeyError):
             continue
         url = url.replace("ws://", "http://", 1).replace("wss://", "https://", 1).rstrip("/") + "/readyz"
@@ -103,12 +105,16 @@ def _by_metrics(what: str, url: str, settings: Settings) -> Iterator[Finding]:
         text = _get(url, settings, _METRICS_BYTES_MAX)
     except OSError as error:
         yield Finding(
-            "Background loops" if what == "broker" else f"HTTP of {what}", "warn", f"{url}: {error}", "try again in a few seconds"
+            f"HTTP of {what}" if what == "web" else _of("Background loops", what),
+            "warn",
+            f"{url}: {error}",
+            "try again in a few seconds",
         )
         return
-    if what == "broker":
-        yield from background_findings(text, settings)
-        yield from storage_findings(text, settings)
+    if what != "web":
+        log = settings.data_path / "logs" / f"{what}.log"
+        yield background_finding(text, log, what)
+        yield storage_finding(text, log, what)
     yield http_listeners(what, text)
 
 
@@ -128,26 +134,31 @@ def http_listeners(what: str, metrics: str) -> Finding:
     return Finding(f"HTTP of {what}", "ok", "no connections or requests were refused")
 
 
-def storage_findings(text: str, settings: Settings) -> Iterator[Finding]:
+def storage_finding(text: str, log: Path, broker: str = "broker") -> Finding:
     """Whether stored data could be read."""
-    damage = {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)}
-    if damage:
-        says = ", ".join(f"{count} times in {during}" for during, count in sorted(damage.items()))
-        todo = f"see docs/operating-the-log.md, and look for damage in {settings.data_path / 'logs' / 'broker.log'}"
-        yield Finding("Stored data", "fail", f"unreadable and skipped since the start: {says}", todo)
-    else:
-        yield Finding("Stored data", "ok", "no unreadable data since the start")
+    title, damage = (
+        _of("Stored data", broker),
+        {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)},
+    )
+    if not damage:
+        return Finding(title, "ok", "no unreadable data since the start")
+    says = ", ".join(f"{count} times in {during}" for during, count in sorted(damage.items()))
+    todo = f"see docs/operating-the-log.md, and look for damage in {log}"
+    return Finding(title, "fail", f"unreadable and skipped since the start: {says}", todo)
 
 
-def background_findings(text: str, settings: Settings) -> Iterator[Finding]:
+def background_finding(text: str, log: Path, broker: str = "broker") -> Finding:
     """The broker's background loops."""
-    loops = _FAILING.findall(text)
+    title, loops = _of("Background loops", broker), _FAILING.findall(text)
     failing = sorted(loop for loop, value in loops if float(value))
     if failing:
-        log = settings.data_path / "logs" / "broker.log"
-        yield Finding("Background loops", "fail", f"failing: {', '.join(failing)}", f"look for background.failed in {log}")
-    else:
-        yield Finding("Background loops", "ok", f"all {len(loops)} are working")
+        return Finding(title, "fail", f"failing: {', '.join(failing)}", f"look for background.failed in {log}")
+    return Finding(title, "ok", f"all {len(loops)} are working")
+
+
+def _of(title: str, broker: str) -> str:
+    """Named after its broker where it is not the only or the first one."""
+    return title if broker == "broker" else f"{title} of {broker}"
 
 
 def _ask(url: str, settings: Settings) -> str:

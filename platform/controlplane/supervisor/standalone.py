@@ -12,7 +12,7 @@ from controlplane.child_process import environment, python
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import ChildSpec, Plan
 from messaging.local_caller import is_loopback
-from messaging.settings import Settings
+from messaging.settings import BROKERS_MAX, Settings
 
 # Stop order: callers first, then what they call. All waves together take less than ten seconds.
 _WAVE_CALLERS, _WAVE_BROKER, _WAVE_VALKEY = 0, 1, 2
@@ -32,9 +32,21 @@ def needs_preparation(settings: Settings) -> bool:
     return not bootstrap.create_tables(settings)
 
 
+def with_brokers_for(settings: Settings, processors: int) -> Settings:
+    """A broker for each processor, and at least as many as have stored something: no other can serve what is in their logs."""
+    stored = [int(path.name.rpartition("-")[2]) for path in settings.data_path.glob("broker-[1-9]*") if path.name[7:].isdecimal()]
+    return msgspec.structs.replace(settings, brokers=min(max(processors, *stored, 1), BROKERS_MAX))
+
+
 def _broker(settings: Settings, number: int) -> ChildSpec:
-    """The first one is called as the only one would be, and has its ports; the others follow it."""
-    of_number = msgspec.structs.replace(settings, broker_number=number)
+    """The first one is called as the only one would be, and has its ports; the others follow it. Own ports that are not free ones
+    are consecutive."""
+    of_number = msgspec.structs.replace(
+        settings,
+        broker_number=number,
+        broker_own_port=settings.broker_own_port and settings.broker_own_port + number - 1,
+        broker_own_tls_port=settings.broker_own_tls_port and settings.broker_own_tls_port + number - 1,
+    )
     if number > 1:
         broker_id = f"{settings.broker_id.removesuffix('-1')}-{number}"
         of_number = msgspec.structs.replace(of_number, broker_id=broker_id, ws_port=0, broker_rpc_port=0)

@@ -152,27 +152,24 @@ def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 are working"), (1, "fail", "failing: keep_alive")])
-def test_a_background_loop_that_fails_is_named(settings: Settings, failing: int, level: str, says: str) -> None:
+def test_a_background_loop_that_fails_is_named(failing: int, level: str, says: str) -> None:
     samples = [Sample("magnetar_background_failing", value, (loop,)) for loop, value in (("keep_alive", failing), ("pull_feed", 0))]
-    finding = only(running.background_findings(exposition(samples, private=False).decode(), settings))
-    assert (finding.level, finding.says) == (level, says)
+    finding = running.background_finding(exposition(samples, private=False).decode(), Path("broker.log"), "broker-2")
+    assert (finding.what, finding.level, finding.says) == ("Background loops of broker-2", level, says)
     assert ("background.failed" in finding.do) == bool(failing)
 
 
-def test_damage_is_said(settings: Settings) -> None:
-    def found(damage: int) -> list[tuple[str, str]]:
+def test_damage_is_said() -> None:
+    def finding(damage: int) -> Finding:
         samples = [
             Sample("magnetar_storage_damage_total", damage, ("cursor",)),
             Sample("magnetar_storage_damage_total", 0, ("delivery",)),
         ]
-        return [
-            (finding.level, finding.says)
-            for finding in running.storage_findings(exposition(samples, private=False).decode(), settings)
-        ]
+        return running.storage_finding(exposition(samples, private=False).decode(), Path("broker.log"))
 
-    assert [level for level, _ in found(0)] == ["ok"]
-    (level, says), *_ = found(3)
-    assert level == "fail" and "3 times in cursor" in says and "delivery" not in says
+    assert finding(0).level == "ok"
+    damaged = finding(3)
+    assert damaged.level == "fail" and "3 times in cursor" in damaged.says and "delivery" not in damaged.says
 
 
 def test_a_reserve_that_was_never_made_or_was_given_back_is_said(settings: Settings, tmp_path: Path) -> None:

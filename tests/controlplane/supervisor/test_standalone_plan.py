@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from controlplane.child_process import environment
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import from_json
-from controlplane.supervisor.standalone import make_plan
+from controlplane.supervisor.standalone import make_plan, with_brokers_for
 from controlplane.supervisor.status import greeting
 from messaging.settings import Settings, load
 from tests.support.waiting import eventually_sync
@@ -138,3 +138,25 @@ def test_the_printed_program_has_a_key_where_anonymous_clients_may_not_run_it(
     assert ("AuthenticationToken" in text) is not anonymous
     program = text.partition("pulsar-client):\n")[2].partition("\n\n")[0]
     compile(textwrap.dedent(program), "greeting", "exec")
+
+
+def test_several_brokers_share_a_port_and_have_names_logs_and_ports_of_their_own(tmp_path: Path) -> None:
+    plan = make_plan(Settings(data_dir=str(tmp_path), brokers=3, broker_own_port=7000, broker_port=6650, ws_port=8081), 0.0)
+    brokers = [load(child.env) for child in plan.children if child.name.startswith("broker")]
+    assert [child.name for child in plan.children if child.name.startswith("broker")] == ["broker", "broker-2", "broker-3"]
+    assert [settings.broker_id for settings in brokers] == ["broker-1", "broker-2", "broker-3"]
+    assert [settings.broker_own_port for settings in brokers] == [7000, 7001, 7002]
+    assert {settings.broker_port for settings in brokers} == {6650}
+    assert [settings.ws_port for settings in brokers] == [8081, 0, 0]
+    assert len({settings.broker_path for settings in brokers} | {settings.broker_run_file for settings in brokers}) == 6
+    (web,) = (child for child in plan.children if child.name == "web")
+    assert load(web.env).brokers == 3
+
+
+def test_as_many_brokers_as_processors_and_as_there_are_logs(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    assert with_brokers_for(settings, 4).brokers == 4
+    for name in ("broker", "broker-2", "broker-6", "broker-old"):
+        (tmp_path / name).mkdir()
+    assert with_brokers_for(settings, 4).brokers == 6, "nobody else could serve what is in its log"
+    assert with_brokers_for(settings, 500).brokers == 64
