@@ -6,6 +6,7 @@ from django import forms
 
 from admin_ui.addresses import full_name
 from messaging.errors import InvalidName
+from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
 
 PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
@@ -155,6 +156,22 @@ class TopicForm(forms.Form):
 
     def clean_name(self) -> TopicName:
         return _topic(full_name(self.tenant, self.namespace, self.cleaned_data["name"]))
+
+
+class PartitionsForm(forms.Form):
+    """`now`: how many there are."""
+
+    partitions = forms.IntegerField(label="Partitions", max_value=PARTITIONS_MAX, help_text="How many there shall be.")
+
+    def __init__(self, *args: object, now: int, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.now = now
+
+    def clean_partitions(self) -> int:
+        wanted = int(self.cleaned_data["partitions"])
+        if wanted <= self.now:
+            raise forms.ValidationError(f"There are {self.now} partitions already, and none can be taken away: give more.")
+        return wanted
 
 
 class DeadLetterForm(forms.Form):

@@ -19,6 +19,7 @@ from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
+from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
 from messaging.adminrpc.compaction import (
     CompactionBegin,
     CompactionCommit,
@@ -152,6 +153,8 @@ TOPICS_LAST_MESSAGE_ID = Method("topics.last_message_id", TopicRef, MessageIdAns
 # Conflict: it is under way or requested already.
 TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
 TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
+
+CLIENTS_DISCONNECT = Method("clients.disconnect", ClientsDisconnect, ClientsDisconnected, long_change=True)
 
 PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
 # What the owner of a partitioned topic asks of the brokers that serve its partitions.

@@ -26,8 +26,9 @@ from tenants.actions.recycled_namespaces import purge_namespace, restore_namespa
 from tenants.actions.recycled_tenants import purge_tenant, restore_tenant
 from tenants.actions.teams import RoleOfTeam, add_team_member, delete_team, remove_team_member, set_team
 from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
+from tenants.actions.topic_operations import compact_topic, grow_topic, terminate_topic, trim_topic, truncate_topic, unload_topic
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
-from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, trim_topic, truncate_topic
+from tenants.actions.topics import create_topic, delete_topic, forget_topic_policies
 
 __all__ = [
     "compact_topic",
@@ -50,6 +51,7 @@ __all__ = [
     "grant_on_topics",
     "grant_permission",
     "granting",
+    "grow_topic",
     "purge_namespace",
     "purge_tenant",
     "purge_topic",
@@ -73,9 +75,11 @@ __all__ = [
     "set_team",
     "set_tenant_policies",
     "set_topic_policies",
+    "terminate_topic",
     "topic_policies",
     "trim_topic",
     "truncate_topic",
+    "unload_topic",
     "unrestrict_subscription",
     "update_tenant",
 ]

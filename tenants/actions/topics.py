@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.methods import TOPICS_COMPACT, TOPICS_CREATE, TOPICS_DELETE, TOPICS_TIMES, TOPICS_TRIM, TOPICS_TRUNCATE
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef, TopicsAsked
+from messaging.adminrpc.methods import TOPICS_CREATE, TOPICS_DELETE, TOPICS_TIMES
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicsAsked
 from messaging.errors import InvalidName, NotAllowed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
 from messaging.protocol.system_topics import is_change_events
-from tenants import broker, maintenance_requests
+from tenants import broker
 from tenants.access import Actor, platform_actor, require
 from tenants.actions.change import change, record
 from tenants.actions.namespaces import existing
@@ -89,25 +89,3 @@ def forget_policies_of_gone_topics(rpc: TypedCalls, renew: Callable[[], None]) -
             if times.get(topic) != created_ms:
                 gone += forget_topic_policies(parse_topic(topic), created_ms)
     return gone
-
-
-def truncate_topic(actor: Actor, topic: TopicName) -> None:
-    """Drops every message, acknowledged or not, of all partitions; clients stay connected. Raises `TopicNotFound`, `NotReady`."""
-    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
-    broker.rpc().call(TOPICS_TRUNCATE, TopicRef(topic=str(topic)))
-    record(actor, "topic.truncate", topic.tenant, str(topic))
-
-
-def trim_topic(actor: Actor, topic: TopicName) -> None:
-    """Deletes what retention does not hold, of all partitions. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
-    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
-    broker.rpc().call(TOPICS_TRIM, TopicRef(topic=str(topic)))
-    record(actor, "topic.trim", topic.tenant, str(topic))
-
-
-def compact_topic(actor: Actor, topic: TopicName) -> None:
-    """Asks workers to compact it, of a partitioned topic each partition. Raises `TopicNotFound`, `Conflict`, `NotReady`."""
-    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
-    broker.rpc().call(TOPICS_COMPACT, TopicRef(topic=str(topic)))
-    record(actor, "topic.compact", topic.tenant, str(topic))
-    maintenance_requests.requested(maintenance_requests.COMPACTION)

@@ -20,7 +20,6 @@ from messaging.adminrpc.methods import (
     TOPICS_STATS,
     TOPICS_TERMINATE,
     TOPICS_TERMINATE_PARTITIONS,
-    TOPICS_UNLOAD,
     TOPICS_UPDATE_PARTITIONS,
 )
 from messaging.adminrpc.topics import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
@@ -236,7 +235,7 @@ def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 
 def _unload(request: HttpRequest, **parts: str) -> None:
-    broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=str(existing(parts))))
+    actions.unload_topic(actor(request), existing(parts))
 
 
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:

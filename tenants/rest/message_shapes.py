@@ -13,7 +13,7 @@ from messaging.adminrpc.topics import MessageIdAnswer
 from messaging.bodies import AS_SENT, Text
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
-from messaging.limits.sizes import INT64_MAX
+from messaging.limits.sizes import INT64_MAX, NAME_BYTES_MAX
 from tenants.schema_text import schema_text
 
 MessageId = Annotated[str, Limit("a message id: ledger:entry", bytes_max=80), Meta(description="ledger:entry, as 12:7.")]
@@ -72,6 +72,17 @@ class Expire(msgspec.Struct, kw_only=True):
     ) = UNSET
     message_id: MessageId | UnsetType = UNSET
     excluded: Annotated[bool, Meta(description="Of message_id: not that message itself.")] = False
+
+
+class Disconnect(msgspec.Struct, kw_only=True):
+    """Those producers and consumers that fit all of it; without any field all of them."""
+
+    kind: Annotated[Literal["producer", "consumer"], Meta(description="Left out: both.")] | UnsetType = UNSET
+    name: Annotated[str, limits.NAME, Meta(description="Of the producer or consumer, as the stats have it.")] = ""
+    subscription: Annotated[str, limits.NAME, Meta(description="Of the consumers.")] = ""
+    address: Annotated[
+        str, Limit("of a client: host and port", bytes_max=NAME_BYTES_MAX), Meta(description="Of the client, as the stats have it.")
+    ] = ""
 
 
 class BacklogShape(msgspec.Struct, kw_only=True):

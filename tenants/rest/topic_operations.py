@@ -1,4 +1,4 @@
-"""What is done to a whole topic, as our API has it: unload, compact, terminate, truncate, trim, more partitions, properties."""
+"""What is done to a whole topic, as our API has it: from unloading it and disconnecting its clients to more partitions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from messaging.adminrpc.methods import (
     TOPICS_INTERNAL_STATS,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PROPERTIES,
-    TOPICS_TERMINATE,
-    TOPICS_TERMINATE_PARTITIONS,
-    TOPICS_UNLOAD,
     TOPICS_UPDATE_PARTITIONS,
 )
 from messaging.adminrpc.topics import PartitionsUpdate, TopicPropertiesChange, TopicRef
@@ -23,6 +20,7 @@ from messaging.errors import InvalidValue
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.access import Actor
+from tenants.actions.clients import DISCONNECTED, disconnect_clients
 from tenants.actions.effects import topic_counts
 from tenants.rest import message_shapes as shapes
 from tenants.rest.base import View
@@ -57,7 +55,7 @@ class Unload(_Operation):
         return self.outcome(parts)
 
     def perform(self, actor: Actor, topic: TopicName, partitions: int) -> None:
-        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=str(topic)))
+        actions.unload_topic(actor, topic)
 
 
 class Terminate(_Operation):
@@ -68,12 +66,7 @@ class Terminate(_Operation):
         return self.outcome(parts)
 
     def perform(self, actor: Actor, topic: TopicName, partitions: int) -> None:
-        asked = TopicRef(topic=str(topic))
-        if partitions:
-            last = broker.rpc().call(TOPICS_TERMINATE_PARTITIONS, asked).last
-        else:
-            last = [broker.rpc().call(TOPICS_TERMINATE, asked)]
-        actor.trail.after = {"last_message_ids": [f"{each.ledger_id}:{each.entry_id}" for each in last]}
+        actions.terminate_topic(actor, topic)
 
 
 class Truncate(_Operation):
@@ -85,6 +78,24 @@ class Truncate(_Operation):
 
     def perform(self, actor: Actor, topic: TopicName, partitions: int) -> None:
         actions.truncate_topic(actor, topic)
+
+
+class Disconnect(View):
+    @describe("Disconnect clients: those that are built to connect again do so at once", Outcome, shapes.Disconnect, dry_run=True)
+    def post(self, request: Request, **parts: str) -> Response:
+        given, dry_run = self.read(shapes.Disconnect), self.dry_run()
+        topic, _ = found_topic(parts)
+        answer = disconnect_clients(
+            self.actor(),
+            topic,
+            kind="" if given.kind is UNSET else given.kind,
+            name=given.name,
+            subscription=given.subscription,
+            address=given.address,
+            dry_run=dry_run,
+        )
+        counts = {"producers": answer.producers, "consumers": answer.consumers}
+        return Response(Outcome(dry_run=dry_run, action=DISCONNECTED, resource=str(topic), affected=counts))
 
 
 class Trim(View):

@@ -108,6 +108,7 @@ urlpatterns = [
     _path(f"{TOPIC}/internal-stats", "topic_operations:InternalStats", "topic-internal-stats"),
     _path(f"{TOPIC}/properties", "topic_operations:Properties", "topic-properties"),
     _path(f"{TOPIC}/unload", "topic_operations:Unload", "topic-unload"),
+    _path(f"{TOPIC}/disconnect", "topic_operations:Disconnect", "topic-disconnect"),
     _path(f"{TOPIC}/terminate", "topic_operations:Terminate", "topic-terminate"),
     _path(f"{TOPIC}/truncate", "topic_operations:Truncate", "topic-truncate"),
     _path(f"{TOPIC}/trim", "topic_operations:Trim", "topic-trim"),

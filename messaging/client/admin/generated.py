@@ -246,6 +246,13 @@ class DelayedRefused(TypedDict):
     sentence: str
 
 
+class DisconnectRequest(TypedDict):
+    kind: NotRequired[Literal["consumer", "producer"]]
+    name: NotRequired[str]
+    subscription: NotRequired[str]
+    address: NotRequired[str]
+
+
 class ExpireRequest(TypedDict):
     older_than_s: NotRequired[int]
     message_id: NotRequired[str]
@@ -4315,6 +4322,27 @@ class Topics:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/compaction",
             idempotency_key=idempotency_key,
         )
+
+    def disconnect(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: DisconnectRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Outcome:
+        """Disconnect clients: those that are built to connect again do so at once."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/disconnect",
+            body=body,
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
+        return answer
 
     def internal_stats(
         self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"

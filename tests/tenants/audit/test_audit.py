@@ -182,6 +182,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.add(TARGET)
         world.broker.add(TOPIC, "s")
         world.broker.publish(TOPIC, b"stored bytes")
+    if row == ("POST", "api:topic-disconnect"):
+        world.broker.connect_producer(TOPIC)
     if row[1].startswith("api:recycled-topic"):
         world.broker.recycle(TOPIC, "x1")
     if row[1].startswith("api:recycled-namespace"):

@@ -66,6 +66,7 @@ BODIES |= {
     "NewProperties": ("PUT", f"{N}/topics/t/subscriptions/s/properties", {}),
     "Skip": ("POST", f"{N}/topics/t/subscriptions/s/skip", {}),
     "Reset": ("POST", f"{N}/topics/t/subscriptions/s/reset", {}),
+    "Disconnect": ("POST", f"{N}/topics/t/disconnect", {}),
     "Expire": ("POST", f"{N}/topics/t/subscriptions/s/expire", {}),
     "NewMessages": ("POST", f"{N}/topics/t/messages", {}),
     "NewSchema": ("POST", f"{N}/topics/t/schemas", {"type": "AVRO"}),

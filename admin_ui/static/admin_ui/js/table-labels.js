@@ -20,7 +20,7 @@ function label(table) {
 }
 
 function labelAll() {
-  document.querySelectorAll(".table-scroll > table.table:not(.dense, .live-table table)").forEach(label);
+  document.querySelectorAll(".table-scroll > table.table:not(.live-table table)").forEach(label);
 }
 
 labelAll();

@@ -9,6 +9,7 @@ from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
 from messaging.broker.runtime.admin.changes import LongChanges
+from messaging.broker.runtime.admin.clients import ClientHandlers
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.delayed import DelayedHandlers
@@ -53,6 +54,7 @@ class AdminHandlers:
         scans = FairTurns(SCANS_MAX)
         self.backlog = BacklogHandlers(broker, scans)
         self.subscriptions = SubscriptionHandlers(broker)
+        self.clients = ClientHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.moves = MoveHandlers(broker)
         self.news = NewsHandlers(broker)

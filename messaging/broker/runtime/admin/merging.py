@@ -11,12 +11,14 @@ import msgspec
 from messaging.adminrpc.base import Answer, Empty
 from messaging.adminrpc.ceilings import CeilingsUsed
 from messaging.adminrpc.changes import ChangesUnderWay
+from messaging.adminrpc.clients import ClientsDisconnected
 from messaging.adminrpc.compaction import CompactionsDuePage
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.maintenance import MaintenanceResult
 from messaging.adminrpc.methods import (
     CEILINGS_USED,
     CHANGES_LIST,
+    CLIENTS_DISCONNECT,
     COMPACTION_DUE,
     FEED_APPLY,
     FEED_PULL,
@@ -105,6 +107,13 @@ def moved(outcomes: Sequence[Outcome]) -> SubscriptionMoved:
         consumers=sum(answer.consumers for answer in answers),
         refused=next((answer.refused for answer in answers if answer.refused is not None), None)
         or (None if refused is None else Refused(code=refused.code, message=refused.message)),
+    )
+
+
+def disconnected(outcomes: Sequence[Outcome]) -> ClientsDisconnected:
+    answers = _all(outcomes)
+    return ClientsDisconnected(
+        producers=sum(answer.producers for answer in answers), consumers=sum(answer.consumers for answer in answers)
     )
 
 
@@ -266,6 +275,7 @@ OF_EVERY_BROKER: Mapping[str, Merge] = {
 
 # Calls about a partitioned topic that each broker answers for the partitions that it serves.
 MERGES: Mapping[str, Merge] = {
+    CLIENTS_DISCONNECT.name: disconnected,
     SUBSCRIPTIONS_CREATE.name: moved,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY.name: dead_letter_policy,
     SUBSCRIPTIONS_DELETE.name: moved,

@@ -20,6 +20,7 @@ from controlplane.cli.remote.command import (
 )
 from controlplane.cli.remote.output import show_one, show_outcome, show_rows
 from controlplane.cli.remote.tuning import tune
+from messaging.adminrpc.clients import KINDS
 
 COLUMNS = ("name", "type", "backlog_entries", "unacked_messages", "delayed_messages", "consumers", "rate_out")
 
@@ -92,6 +93,22 @@ def topics_compact(at: Remote, topic: Topic) -> None:
     """Have a topic compacted by a worker."""
     at.admin.topics.start_compaction(*topic.parts, kind=topic.kind)
     click.echo(f"compaction of {topic} was asked for", err=True)
+
+
+@topics.command("disconnect")
+@click.argument("topic", type=TOPIC)
+@click.option("--kind", type=click.Choice(KINDS), help="[default: both]")
+@click.option("--name", default="", help="Of the producer or consumer.")
+@click.option("--subscription", default="", help="Of the consumers.")
+@click.option("--address", default="", help="Of the client: host:port, as `stats` has it.")
+@DRY_RUN
+@remote
+def topics_disconnect(
+    at: Remote, topic: Topic, kind: str | None, name: str, subscription: str, address: str, dry_run: bool
+) -> None:
+    """Disconnect clients; most connect again at once."""
+    body: Any = {"name": name, "subscription": subscription, "address": address, **({"kind": kind} if kind else {})}
+    show_outcome(at.admin.topics.disconnect(*topic.parts, body, kind=topic.kind, dry_run=dry_run), as_json=at.as_json)
 
 
 def _operation(name: str, summary: str) -> None:

@@ -120,8 +120,12 @@ class TopicProducers:
             try:
                 check_encryption(self._topic.services.policies.value, self._topic, producer)
             except EncryptionRequired:
-                self.detach(producer)
-                self._tell_closed(producer)
+                self.disconnect(producer)
+
+    def disconnect(self, producer: Producer) -> None:
+        """It connects again, unless the topic refuses it then, and sends again what has no receipt."""
+        self.detach(producer)
+        self._tell_closed(producer)
 
     def _tell_closed(self, producer: Producer) -> None:
         with self._topic.services.loops.dispatching.guard(topic=self._topic.text, producer=producer.name):

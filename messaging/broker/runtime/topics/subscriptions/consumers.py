@@ -84,6 +84,12 @@ class TopicConsumers:
                 consumer.sink.closed(consumer)
         self._release_reads(subscription)
 
+    def disconnect(self, subscription: Subscription, consumer: Consumer) -> None:
+        """Closes one consumer. It connects again, unless the topic refuses it then; what it held is delivered again."""
+        self.detach(subscription, consumer)
+        with self._topic.services.loops.dispatching.guard(topic=self._topic.text, consumer=consumer.name):
+            consumer.sink.closed(consumer)
+
     def _left(self, subscription: Subscription) -> None:
         """Its last consumer left."""
         topic = self._topic
