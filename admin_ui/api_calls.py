@@ -1,8 +1,9 @@
-"""Which requests of /api/v1 the forms about keys, roles, issuers, ceilings and audit streams make: `admin_ui.calls` writes them
+"""Which requests of /api/v1 the forms about keys, roles, issuers, policies and audit streams make: `admin_ui.calls` writes them
 down."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -143,17 +144,18 @@ def _given(values: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def set_ceilings(tenant: str, changes: Mapping[str, Any]) -> Call:
-    """None unsets one."""
-    words = [f"{name}={'null' if value is None else value}" for name, value in changes.items()]
-    return Call(
-        "PATCH",
-        ("tenants", tenant, "ceilings"),
-        "tenants.update_ceilings",
-        (tenant,),
-        dict(changes),
-        command=("ceilings", "set", *words, "--tenant", tenant) if words else (),
-    )
+def set_policies(place: Sequence[str], changes: Mapping[str, Any]) -> Call:
+    """`place`: tenant, or tenant and namespace, or both and a topic, by local names. None unsets a policy."""
+    resource, plural = (("tenants", ()), ("namespaces", ("namespaces",)), ("topics", ("namespaces", "topics")))[len(place) - 1]
+    path = ["tenants", place[0]]
+    for noun, name in zip(plural, place[1:], strict=True):
+        path += [noun, name]
+    words = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in changes.items() if value is not None]
+    unset = [name for name, value in changes.items() if value is None]
+    where = "/".join(place)
+    command: tuple[str, ...] = ("policies", "set", where, *words, *(f"{name}=null" for name in unset)) if words else ()
+    command = ("policies", "unset", where, *unset) if unset and not words else command
+    return Call("PATCH", (*path, "policies"), f"{resource}.update_policies", place, dict(changes), command=command)
 
 
 def set_issuer(tenant: str, name: str, terms: IssuerTerms) -> Call:

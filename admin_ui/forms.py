@@ -117,15 +117,20 @@ class LabelsForm(forms.Form):
     )
 
     def clean_labels(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for line in filter(str.strip, self.cleaned_data["labels"].splitlines()):
-            key, equals, value = (part.strip() for part in line.partition("="))
-            if not (key and equals and value):
-                raise forms.ValidationError(f"{line[:60]!r} is not like team=payments.")
-            if key in found:
-                raise forms.ValidationError(f"{key[:60]!r} is there twice.")
-            found[key] = value
-        return found
+        return pairs_of(self.cleaned_data["labels"])
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """Of lines like team=payments. Raises `ValidationError`."""
+    pairs: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not (key and equals and value):
+            raise forms.ValidationError(f"{line[:60]!r} is not like team=payments.")
+        if key in pairs:
+            raise forms.ValidationError(f"{key[:60]!r} is there twice.")
+        pairs[key] = value
+    return pairs
 
 
 class NamespaceForm(forms.Form):

@@ -118,7 +118,6 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:token_issuer_delete"): Action.TENANT_ADMIN,
     ("GET", "console:access"): Action.TENANT_READ,
     ("GET", "console:ceilings"): Action.TENANT_READ,
-    ("POST", "console:ceilings"): Action.SUPERUSER,
     ("GET", "console:spend_caps"): Action.BILLING_READ,
     ("POST", "console:spend_caps"): Action.BILLING_ADMIN,  # SUPERUSER for the platform's
     # Namespaces
@@ -344,7 +343,6 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:audit_stream_delete"): "audit_stream.delete",
     ("POST", "console:platform_audit_stream"): "audit_stream.set",
     ("POST", "console:platform_audit_stream_delete"): "audit_stream.delete",
-    ("POST", "console:ceilings"): "tenant.set_policies",
     ("POST", "console:spend_caps"): "spend_cap",  # .set or .remove
     ("POST", "console:person_create"): "person.create",
     ("POST", "console:person_password"): "person.set_password",

@@ -1,18 +1,21 @@
-"""The form of policies: one field for each whose value is simple, typed as people write it: 7d, 10 GiB, unlimited."""
+"""Forms of policies: a field for each, typed as people write it: 7d, 10 GiB, unlimited."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 
+from admin_ui.forms import pairs_of
 from messaging.errors import InvalidValue
-from messaging.policies.model import Level, Policy, value_schema
-from messaging.policies.registry import ENFORCED
+from messaging.limits.sizes import PAIRS_TOTAL_BYTES_MAX
+from messaging.policies.model import Policy, value_schema
 from messaging.policies.texts import is_duration, is_size, parsed, typed
 from messaging.policies.validation import valid_value
 
+BEFORE_LENGTH_MAX = 2 * PAIRS_TOTAL_BYTES_MAX  # JSON of the largest, properties
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 
 
@@ -37,19 +40,63 @@ class PolicyField(forms.CharField):
         return number
 
 
-class PoliciesForm(forms.Form):
-    """For the enforced policies that may be set at `level`. Empty: not set there. `held`: what is set there."""
+class PropertiesField(forms.CharField):
+    """Pairs of text, one a line."""
 
-    def __init__(self, data: Mapping[str, Any] | None, *, level: Level, held: Mapping[str, Any]) -> None:
-        super().__init__(data, initial=dict(held))
-        self.level = level
-        for name, policy in ENFORCED.items():
-            field = policy_field(policy) if level in policy.levels else None
-            if field is not None:
-                self.fields[name] = field
+    def __init__(self, **about: Any) -> None:
+        about["help_text"] += " One a line, like team=payments."
+        super().__init__(max_length=PAIRS_TOTAL_BYTES_MAX, widget=forms.Textarea(attrs={**_TYPED, "rows": 6}), **about)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(f"{name}={text}" for name, text in value.items()) if isinstance(value, dict) else value
+
+    def clean(self, value: Any) -> dict[str, str] | None:
+        text = super().clean(value)
+        return pairs_of(text) if text else None
+
+
+class SubjectForm(forms.Form):
+    """For what may be set of a subject at one level. Empty: not set there. `set_here`: what is set there of all policies.
+
+    `before` is what was set when the form was made: what the person saw who changes it."""
+
+    before = forms.CharField(max_length=BEFORE_LENGTH_MAX, widget=forms.HiddenInput)
+
+    def __init__(self, data: Mapping[str, Any] | None, *, policies: Sequence[Policy], set_here: Mapping[str, Any]) -> None:
+        self.policies = policies
+        present = {policy.name: set_here[policy.name] for policy in policies if policy.name in set_here}
+        super().__init__(data, initial={**present, "before": json.dumps(present)})
+        for policy in policies:
+            self.fields[policy.name] = policy_field(policy)
+
+    def clean_before(self) -> dict[str, Any]:
+        try:
+            before = json.loads(self.cleaned_data["before"])
+        except (ValueError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            raise forms.ValidationError("What was set before is not readable: load the page again.")
+        return before
+
+    def changes(self) -> dict[str, Any]:
+        """What was typed in; None for what is to be unset."""
+        before = self.cleaned_data["before"]
+        given = {policy.name: self.cleaned_data[policy.name] for policy in self.policies}
+        return {name: value for name, value in given.items() if value != before.get(name)}
+
+    def focus_error(self) -> None:
+        """The first field with an error is where the person goes on."""
+        name = next((name for name in self.fields if name in self.errors), None)
+        if name is not None:
+            self.fields[name].widget.attrs["autofocus"] = True
+
+    def look_again(self) -> None:
+        """What is set now counts as seen from now on; what was typed stays."""
+        self.data = self.data.copy()  # type: ignore[attr-defined]
+        self.data["before"] = self.initial["before"]  # type: ignore[index]
 
     def rows(self) -> list[dict[str, object]]:
-        return [{"field": self[name], "unit": unit_text(ENFORCED[name])} for name in self.fields]
+        return [{"field": self[policy.name], "unit": unit_text(policy)} for policy in self.policies]
 
 
 def unit_text(policy: Policy) -> str:
@@ -58,8 +105,7 @@ def unit_text(policy: Policy) -> str:
     return f"such as 10 GiB; a number alone is {policy.unit}" if is_size(policy) else policy.unit
 
 
-def policy_field(policy: Policy) -> forms.Field | None:
-    """None for lists and objects, which can only be set over REST."""
+def policy_field(policy: Policy) -> forms.Field:
     schema = value_schema(policy)
     about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} {_pulsar(policy)}".rstrip(), "required": False}
     if "enum" in schema:
@@ -73,7 +119,16 @@ def policy_field(policy: Policy) -> forms.Field | None:
             return PolicyField(policy, **about)
         case "number":
             return forms.FloatField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
-    return None
+        case "array":
+            choices = [(value, value) for value in schema["items"]["enum"]]
+            several = forms.TypedMultipleChoiceField(
+                choices=choices, empty_value=None, widget=forms.CheckboxSelectMultiple, **about
+            )
+            several.help_text += " Nothing is chosen: inherited."
+            return several
+        case "object":
+            return PropertiesField(**about)
+    raise TypeError(f"policy {policy.name} has no field")
 
 
 def _pulsar(policy: Policy) -> str:

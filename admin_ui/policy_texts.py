@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
+from messaging.policies.groups import GROUPS, Subject
 from messaging.policies.model import Level, Policy
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.resolution import Levels
@@ -32,23 +33,107 @@ class InForce:
     meaning: str
 
 
-def in_force(levels: Levels, scope: Level) -> list[InForce]:
-    """`levels`: what is set on what is shown, which is of the level `scope`, and above."""
-    found = effective.in_force(levels, policy_defaults(), scope)
-    return [_shown(one, scope) for one in found]
+class SubjectRow(NamedTuple):
+    """`policies`: those in force; `is_set`: one of them is set on what is shown; `source`: where the value comes from."""
+
+    name: str
+    title: str
+    policies: list[InForce]
+    is_set: bool
+    source: str
+
+
+class GroupRows(NamedTuple):
+    """`is_open`: its rows are shown at once; `set_count`: so many are set on what is shown."""
+
+    name: str
+    title: str
+    rows: list[SubjectRow]
+    set_count: int
+    is_open: bool
+
+
+class WhereSet(NamedTuple):
+    """A policy at each level at which it may be set, the nearest first: (level, value or "", whether that is in force)."""
+
+    label: str
+    levels: list[tuple[str, str, bool]]
+
+
+def shown_at(subject: Subject, scope: Level) -> bool:
+    return bool(_in_force(subject, {}, scope))
+
+
+def set_here(levels: Levels, scope: Level) -> list[SubjectRow]:
+    """The subjects of which something is set on what is shown. `levels`: what is set there, which is of the level `scope`, and
+    above."""
+    return [row for group in groups(levels, scope) for row in group.rows if row.is_set]
+
+
+def groups(levels: Levels, scope: Level, words: str = "") -> list[GroupRows]:
+    """Those in which there is something; with `words`, something whose name, value or meaning has them all."""
+    shown = []
+    for group in GROUPS:
+        rows = [_row(subject, levels, scope) for subject in group.subjects if _matches(subject, levels, scope, words)]
+        if rows:
+            shown.append(GroupRows(group.name, group.title, rows, sum(row.is_set for row in rows), bool(words.strip())))
+    return shown
+
+
+def where_set(subject: Subject, levels: Levels, scope: Level) -> list[WhereSet]:
+    defaults = policy_defaults()
+    shown = []
+    for found in _in_force(subject, levels, scope):
+        policy = found.policy
+        nearest = list(Level).index(scope)
+        rows = [
+            (_this(level, scope), said(policy, found.set_at[level]) if level in found.set_at else "", level is found.level)
+            for level in policy.levels
+            if list(Level).index(level) >= nearest
+        ]
+        rows.append((_default(policy), said(policy, defaults[policy.name]), found.level is Level.BROKER))
+        shown.append(WhereSet(policy.title, rows))
+    return shown
 
 
 def one(name: str, levels: Levels, defaults: Mapping[str, Any]) -> InForce:
     """Of a namespace. `levels`: what is set there and above; `defaults`: what is in force where nothing is."""
-    found = effective.one(ENFORCED[name], levels, defaults)
-    return _shown(found, Level.NAMESPACE)
+    return _shown(effective.one(ENFORCED[name], levels, defaults), Level.NAMESPACE)
+
+
+def _in_force(subject: Subject, levels: Levels, scope: Level) -> list[effective.PolicyInForce]:
+    return effective.shown_for(subject.policies, levels, policy_defaults(), scope)
+
+
+def _row(subject: Subject, levels: Levels, scope: Level) -> SubjectRow:
+    policies = [_shown(found, scope) for found in _in_force(subject, levels, scope)]
+    first = next((policy for policy in policies if policy.is_set), policies[0])
+    return SubjectRow(subject.name, subject.title, policies, first.is_set, first.source)
+
+
+def _matches(subject: Subject, levels: Levels, scope: Level, words: str) -> bool:
+    policies = _in_force(subject, levels, scope)
+    if not policies:
+        return False
+    texts = [subject.title]
+    for found in policies:
+        texts += [found.policy.name, found.policy.title, found.policy.path, found.policy.meaning, found.text]
+    searched = " ".join(texts).lower()
+    return all(word in searched for word in words.lower().split())
 
 
 def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
     policy = found.policy
-    default = f"broker default ({policy.setting})" if policy.setting else "broker default"
-    source = default if found.level is Level.BROKER else f"the {found.level}"
+    source = _default(policy) if found.level is Level.BROKER else f"the {found.level}"
     return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
+
+
+def _default(policy: Policy) -> str:
+    return f"broker default ({policy.setting})" if policy.setting else "broker default"
+
+
+def _this(level: Level, scope: Level) -> str:
+    return f"this {level}" if level is scope else f"the {level}"
 
 
 def retention(levels: Levels, defaults: Mapping[str, Any]) -> InForce:
@@ -94,10 +179,13 @@ class PolicyChange(NamedTuple):
     lines: list[str]
 
 
-def policy_changes(records: Iterable[AuditRecord]) -> list[PolicyChange]:
+def policy_changes(records: Iterable[AuditRecord], subject: Subject | None = None) -> list[PolicyChange]:
+    """With a `subject`: the changes of it."""
+    names = {policy.name for policy in subject.policies} if subject is not None else set()
     return [
-        PolicyChange(record.id, record.at, record.role, [_line(*difference) for difference in differences(record)])
+        PolicyChange(record.id, record.at, record.role, [_line(*difference) for difference in changed])
         for record in records
+        if (changed := differences(record)) and (subject is None or any(name in names for name, _, _ in changed))
     ]
 
 

@@ -1,82 +1,83 @@
-"""Policies: of a tenant, a namespace, and a topic."""
+"""Policies of a tenant, a namespace and a topic: all of them in groups, and one of them to look at and to change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from admin_ui import policy_texts
+from admin_ui import api_calls, policy_texts
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
-from admin_ui.policy_forms import PoliciesForm
+from admin_ui.policy_forms import SubjectForm
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.policies import PolicyPreviewAnswer
-from messaging.errors import MagnetarError, NotFound, PreconditionFailed
+from messaging.errors import Conflict, MagnetarError, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
+from messaging.policies.groups import SUBJECTS, Subject
 from messaging.policies.model import Level
 from messaging.policies.resolution import Levels
 from messaging.policies.validation import JsonPolicies
 from tenants.actions import policy_history, policy_views
-from tenants.actions.namespaces import set_policies
 from tenants.actions.policy_history import PolicyPlace
-from tenants.actions.tenants import set_tenant_policies
-from tenants.actions.topic_policies import set_topic_policies
 from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
-from tenants.models import Namespace, Tenant
+from tenants.models import AuditRecord, Namespace, Tenant
 
 CHANGES_SHOWN = 20
+CHANGES_LOOKED_AT = 100  # for those of one subject
+WORDS_LENGTH_MAX = 100  # of a search
 
 
-class _Subject(NamedTuple):
-    """What the page is about: what is set there and above, and how to try and make a change."""
+class _Place(NamedTuple):
+    """What the page is about: what is set there and above, and how to try and make a change. `names`: local ones."""
 
     level: Level
+    names: Sequence[str]
     levels: Levels
     preview: Callable[[JsonPolicies], PolicyPreviewAnswer]
-    save: Callable[[JsonPolicies], object]
     place: Callable[[], PolicyPlace]
     may_change: bool
     may_see_history: bool
 
     @property
-    def held(self) -> JsonPolicies:
+    def set_here(self) -> JsonPolicies:
         return dict(self.levels[self.level] or {})
 
 
 @page
 def tenant_policies(request: ConsoleRequest, tenant: str) -> HttpResponse:
     row = Tenant.objects.get(name=tenant)
-    subject = _Subject(
+    place = _Place(
         Level.TENANT,
+        (tenant,),
         {Level.TENANT: row.policies},
         lambda changes: policy_views.preview_tenant(request.actor, row, changes),
-        lambda changes: set_tenant_policies(request.actor, tenant, changes),
         lambda: policy_history.of_tenant(tenant),
         request.actor.may(Action.SUPERUSER),
         request.actor.may(Action.AUDIT_READ, Resource(tenant)),
     )
     nav = navigation(request, "tenant", tenant)
-    return _page(request, nav, subject, crumbs=crumbs(tenant), heading=tenant, topic="")
+    return _page(request, nav, place, crumbs=crumbs(tenant), heading=tenant, topic="")
 
 
 @page
 def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
     row = Namespace.objects.select_related("tenant").get(name=f"{tenant}/{namespace}")
     nav = navigation(request, "policies", tenant, namespace)
-    subject = _Subject(
+    place = _Place(
         Level.NAMESPACE,
+        (tenant, namespace),
         policy_views.levels_of_namespace(row),
         lambda changes: policy_views.preview_namespace(request.actor, row, changes),
-        lambda changes: set_policies(request.actor, row.name, changes),
         lambda: policy_history.of_namespace(row.name),
         Action.NAMESPACE_ADMIN in nav.may_here,
         request.actor.may(Action.AUDIT_READ, Resource(tenant, row.name)),
     )
-    return _page(request, nav, subject, crumbs=crumbs(tenant), heading=namespace, topic="")
+    return _page(request, nav, place, crumbs=crumbs(tenant), heading=namespace, topic="")
 
 
 @page
@@ -95,55 +96,115 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         return show(
             request, "pages/policies.html", nav, crumbs=above, heading=topic, topic=topic, level=Level.TOPIC, away=explain(error)
         )
-    subject = _Subject(
+    place = _Place(
         Level.TOPIC,
+        (tenant, namespace, topic),
         policy_views.levels_of(row),
         lambda changes: policy_views.preview_topic(request.actor, name, changes),
-        lambda changes: set_topic_policies(request.actor, name, changes),
         lambda: policy_history.of_topic(name),
         request.actor.may(Action.TOPIC_ADMIN, topic_resource(name)),
         request.actor.may(Action.AUDIT_READ, topic_resource(name)),
     )
-    return _page(request, nav, subject, crumbs=above, heading=topic, topic=topic)
+    return _page(request, nav, place, crumbs=above, heading=topic, topic=topic)
 
 
-def _page(request: ConsoleRequest, nav: Navigation, subject: _Subject, **context: Any) -> HttpResponse:
-    form, found = None, None
-    if subject.may_change:
-        removed, undone = request.POST.get("remove", ""), request.POST.get("undo", "")
-        filled = request.POST if request.POST and not removed and not undone else None
-        form = PoliciesForm(filled, level=subject.level, held=subject.held)
-        if request.method == "POST" and (removed or undone or form.is_valid()):
-            changes = form.cleaned_data if filled else {removed: None}
-            try:
-                if undone:
-                    policy_history.undo(request.actor, subject.place(), undone)
-                elif "preview" in request.POST:
-                    found = subject.preview(changes)
-                else:
-                    subject.save(changes)
-            except MagnetarError as error:
-                if form.is_bound:
-                    form.add_error(None, explain(error))
-                else:  # a button beside the form
-                    show_error(request, explain(error))
-            else:
-                if found is None:
-                    done = f"Policy {removed} was removed." if removed else "The policies were saved and are now in effect."
-                    done = "The change was taken back." if undone else done
-                    show_message(request, done)
-                    return HttpResponseRedirect(request.path)
-    if found is not None:
-        context |= {"effects": policy_texts.effects(found), "looked_at": policy_texts.looked_at(found)}
-    records = policy_history.history(subject.place(), limit=CHANGES_SHOWN).records if subject.may_see_history else []
+def _page(request: ConsoleRequest, nav: Navigation, place: _Place, **context: Any) -> HttpResponse:
+    words = request.GET.get("q", "")[:WORDS_LENGTH_MAX]
+    subject = SUBJECTS.get(request.GET.get("policy", ""))
+    if subject is not None and policy_texts.shown_at(subject, place.level):
+        outcome = _subject(request, place, subject)
+        if isinstance(outcome, HttpResponse):
+            return outcome
+        context |= outcome
+    elif request.method == "POST":
+        return _button(request, place)
     return show(
         request,
         "pages/policies.html",
         nav,
-        level=subject.level,
-        form=form,
-        policy_changes=policy_texts.policy_changes(records),
-        effective=policy_texts.in_force(subject.levels, subject.level),
-        idle=policy_texts.not_enforced(subject.held),
+        level=place.level,
+        words=words,
+        set_here=policy_texts.set_here(place.levels, place.level),
+        groups=policy_texts.groups(place.levels, place.level, words),
+        idle=policy_texts.not_enforced(place.set_here),
+        may_change=place.may_change,
+        policy_changes=policy_texts.policy_changes(_changes(place)[:CHANGES_SHOWN]),
         **context,
     )
+
+
+def _button(request: ConsoleRequest, place: _Place) -> HttpResponse:
+    """Takes a change back, or removes what is stored and not enforced."""
+    removed, undone = request.POST.get("remove", ""), request.POST.get("undo", "")
+    try:
+        if undone:
+            policy_history.undo(request.actor, place.place(), undone)
+        elif removed:
+            present = place.set_here
+            policy_history.set_unless_changed(request.actor, place.place(), {removed: None}, present)
+        else:
+            show_error(request, "Nothing was changed: choose a policy first.")
+            return HttpResponseRedirect(request.get_full_path())
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    else:
+        show_message(request, "The change was taken back." if undone else f"Policy {removed} was removed.")
+    return HttpResponseRedirect(request.get_full_path())
+
+
+def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpResponse | dict[str, Any]:
+    """The panel of one subject; an answer of its own where something was done."""
+    settable = subject.at(place.level)
+    form: SubjectForm | None = None
+    found: PolicyPreviewAnswer | None = None
+    if place.may_change and settable:
+        given = request.GET if followed(request) else request.POST or None
+        form = SubjectForm(given if given and "undo" not in given else None, policies=settable, set_here=place.set_here)
+        if followed(request):
+            return show_calls(request, [api_calls.set_policies(place.names, form.changes() if form.is_valid() else {})])
+        if request.method == "POST":
+            if "undo" in request.POST:
+                return _button(request, place)
+            done, found = _changed(request, place, subject, form)
+            if done:
+                show_message(request, done)
+                return HttpResponseRedirect(f"{request.get_full_path()}#policy")
+    values = dict.fromkeys([policy.name for policy in settable])
+    return {
+        "subject": subject,
+        "form": form,
+        "where": policy_texts.where_set(subject, place.levels, place.level),
+        "effects": policy_texts.effects(found) if found is not None else [],
+        "looked_at": policy_texts.looked_at(found) if found is not None else "",
+        "is_set": any(policy.name in place.set_here for policy in settable),
+        "subject_changes": policy_texts.policy_changes(_changes(place, CHANGES_LOOKED_AT), subject)[:CHANGES_SHOWN],
+        "calls": calls_of(request, [api_calls.set_policies(place.names, values)]) if form else [],
+    }
+
+
+def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: SubjectForm) -> tuple[str, PolicyPreviewAnswer | None]:
+    """What was done, in words, and what a preview found; where neither is, `form` says why not."""
+    inherit = "inherit" in request.POST
+    if not form.is_valid() and not (inherit and "before" in form.cleaned_data):
+        form.focus_error()
+        return "", None
+    before = form.cleaned_data["before"]
+    changes = {policy.name: None for policy in form.policies if policy.name in before} if inherit else form.changes()
+    try:
+        if "preview" in request.POST:
+            return "", place.preview(changes)
+        if not changes:
+            return "Nothing was changed.", None
+        policy_history.set_unless_changed(request.actor, place.place(), changes, before)
+    except Conflict as error:
+        form.add_error(None, explain(error))
+        form.look_again()
+    except MagnetarError as error:
+        form.add_error(None, explain(error))
+    else:
+        return f"{subject.title} {'is inherited from now on' if inherit else 'was saved and is now in effect'}.", None
+    return "", None
+
+
+def _changes(place: _Place, limit: int = CHANGES_SHOWN) -> list[AuditRecord]:
+    return policy_history.history(place.place(), limit=limit).records if place.may_see_history else []

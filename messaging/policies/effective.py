@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from messaging.policies.model import Level, Policy
@@ -31,7 +31,12 @@ class PolicyInForce(NamedTuple):
 
 def in_force(levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[PolicyInForce]:
     """Every enforced policy, for a resource of the level `scope`. `levels`: what is set there and above."""
-    return [one(policy, levels, broker) for policy in ENFORCED.values() if set(policy.levels) & set(_SHOWN_FOR[scope])]
+    return shown_for(ENFORCED.values(), levels, broker, scope)
+
+
+def shown_for(policies: Iterable[Policy], levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[PolicyInForce]:
+    """The same of some policies."""
+    return [one(policy, levels, broker) for policy in policies if set(policy.levels) & set(_SHOWN_FOR[scope])]
 
 
 def one(policy: Policy, levels: Levels, broker: Mapping[str, Any]) -> PolicyInForce:

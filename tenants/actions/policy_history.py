@@ -144,6 +144,16 @@ def undo(actor: Actor, place: PolicyPlace, record_id: str) -> JsonPolicies:
     return place.present()
 
 
+def set_unless_changed(actor: Actor, place: PolicyPlace, changes: JsonPolicies, before: Mapping[str, Any]) -> None:
+    """Sets `changes`; None unsets. Raises `Conflict` if what is set of them is not what `before` has, where they were read, and
+    what a change raises."""
+    advice = "look at what is set now, and save again if you still want to"
+    check = partial(_check_unchanged, place, {name: before.get(name) for name in changes}, advice)
+    check()
+    actor.conditions.append(check)
+    place.change(actor, changes)
+
+
 def _record(place: PolicyPlace, record_id: str) -> AuditRecord:
     record = None
     if record_id.isascii() and record_id.isdecimal() and len(record_id) < 19:
@@ -155,12 +165,12 @@ def _record(place: PolicyPlace, record_id: str) -> AuditRecord:
     return record
 
 
-def _check_unchanged(place: PolicyPlace, values: Mapping[str, Any]) -> None:
+def _check_unchanged(place: PolicyPlace, values: Mapping[str, Any], advice: str = "undo that first, or set what you want") -> None:
     """Raises `Conflict` unless that is set now, None where nothing is."""
     present = place.present()
     changed = sorted(name for name, value in values.items() if not _same(present.get(name), value))
     if changed:
-        raise Conflict(f"{', '.join(changed)} was changed again since: undo that first, or set what you want")
+        raise Conflict(f"{', '.join(changed)} was changed again since: {advice}")
 
 
 def _same(present: Any, recorded: Any) -> bool:

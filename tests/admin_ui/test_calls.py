@@ -35,7 +35,11 @@ CALLS = {
     "grant": api_calls.grant("acme", "orders", "app@acme", ["produce", "consume"]),
     "role": api_calls.set_role("acme", "keeper", ["produce", "key_admin"], 'keeps "keys" & co'),
     "no role": api_calls.delete_role("acme", "keeper"),
-    "ceilings": api_calls.set_ceilings("acme", {"max_topics_per_tenant": 5, "max_keys_per_tenant": None}),
+    "policies of a tenant": api_calls.set_policies(("acme",), {"max_topics_per_tenant": 5, "max_keys_per_tenant": None}),
+    "policies of a namespace": api_calls.set_policies(
+        ("acme", "orders"), {"schema_compatibility": "FULL", "properties": {"a": "b c"}}
+    ),
+    "no policy of a topic": api_calls.set_policies(("acme", "orders", "placed"), {"message_ttl_s": None}),
     "spend cap": api_calls.set_spend_cap("acme", {"amount": "50.00", "currency": "EUR", "action": "stop", "set_by": "tenant"}, {}),
     "spend cap of the platform": api_calls.set_spend_cap(
         "acme",

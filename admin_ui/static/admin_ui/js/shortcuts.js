@@ -1,4 +1,4 @@
-// Keys. Elements say what they answer to: [data-open="dialog id"], [data-shortcut="c"], [data-filter] for "/".
+// Keys. Elements say what they answer to: [data-open="dialog id"], [data-shortcut="c"], [data-filter] or a search form for "/".
 // Letters do nothing while the reader types into a field, and nothing together with Ctrl, Alt or Meta.
 
 const GO = { n: /^\/now$/, t: /^\/tenants$/, u: /^\/usage$/, p: /^\/platform$/, w: /^\/tasks$/, k: /\/keys$/ }; // "g" and then: the link of the side that leads there
@@ -37,7 +37,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 function filter() {
-  document.querySelector("[data-filter], [data-filter-live]")?.focus();
+  document.querySelector("[data-filter], [data-filter-live], [role=search] [type=search]")?.focus();
 }
 
 function again() {
