@@ -38,7 +38,7 @@ def save(client: Client, path: str, subject: str, before: dict[str, Any] | None 
 def test_a_topic_shows_where_each_value_comes_from(browse: Browse) -> None:
     Namespace.unscoped.filter(name=ORDERS).update(policies={"message_ttl_s": 604_800})
     client = browse("owner")
-    retention = {"retention_time_min": "3d", "retention_size_mb": "10 GiB"}
+    retention: dict[str, Any] = {"retention_time_min": "3d", "retention_size_mb": "10 GiB"}
     assert save(client, PAGE, "retention", **retention).status_code == 302
     assert TopicPolicies.unscoped.get(topic=TOPIC).policies == {"retention_time_min": 4_320, "retention_size_mb": 10_240}
     page = text(client, PAGE)
@@ -83,8 +83,9 @@ def test_a_preview_says_what_would_happen_and_changes_nothing(browse: Browse, wo
 
 
 def test_a_contradiction_is_said_by_preview_and_save_alike(browse: Browse) -> None:
-    for more in ({}, {"preview": "yes"}):
-        answer = save(browse("owner"), PAGE, "retention", retention_time_min="0", retention_size_mb="5", **more)
+    for button in ("save", "preview"):
+        typed: dict[str, Any] = {"retention_time_min": "0", "retention_size_mb": "5", button: "yes"}
+        answer = save(browse("owner"), PAGE, "retention", **typed)
         page = answer.content.decode()
         assert "Set both to 0" in page or "set both to 0" in page
 
