@@ -53,7 +53,7 @@ class GroupRows(NamedTuple):
     is_open: bool
 
 
-class WhereSet(NamedTuple):
+class PolicyLevels(NamedTuple):
     """A policy at each level at which it may be set, the nearest first: (level, value or "", whether that is in force)."""
 
     label: str
@@ -80,7 +80,7 @@ def groups(levels: Levels, scope: Level, words: str = "") -> list[GroupRows]:
     return shown
 
 
-def where_set(subject: Subject, levels: Levels, scope: Level) -> list[WhereSet]:
+def levels_set(subject: Subject, levels: Levels, scope: Level) -> list[PolicyLevels]:
     defaults = policy_defaults()
     shown = []
     for found in _in_force(subject, levels, scope):
@@ -92,7 +92,7 @@ def where_set(subject: Subject, levels: Levels, scope: Level) -> list[WhereSet]:
             if list(Level).index(level) >= nearest
         ]
         rows.append((_default(policy), said(policy, defaults[policy.name]), found.level is Level.BROKER))
-        shown.append(WhereSet(policy.title, rows))
+        shown.append(PolicyLevels(policy.title, rows))
     return shown
 
 

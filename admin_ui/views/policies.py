@@ -173,7 +173,7 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
     return {
         "subject": subject,
         "form": form,
-        "where": policy_texts.where_set(subject, place.levels, place.level),
+        "where": policy_texts.levels_set(subject, place.levels, place.level),
         "effects": policy_texts.effects(found) if found is not None else [],
         "looked_at": policy_texts.looked_at(found) if found is not None else "",
         "is_set": any(policy.name in place.set_here for policy in settable),
