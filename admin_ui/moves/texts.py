@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from messaging.adminrpc.subscriptions import SubscriptionMoved
 from tenants.actions import cursor_moves
+from tenants.actions.cursor_moves import RecordedMove
+from tenants.actions.recorded_places import Place, place_of_text
 
 DONE: Mapping[str, str] = {
     cursor_moves.SKIPPED: "Skipped",
@@ -61,6 +63,41 @@ def effect_of_deletion(answer: SubscriptionMoved) -> list[str]:
     return [*lines, _COUNTED]
 
 
+def effect_of_undo(answer: SubscriptionMoved, recorded: RecordedMove) -> list[str]:
+    """Also what cannot be put back: what is not stored any more, and what the record had no room for."""
+    if recorded.action == cursor_moves.DELETED:
+        waiting = answer.backlog_entries
+        lines = [
+            "The subscription is created again where it stood.",
+            f"{counted(waiting, 'entry')} {_are(waiting)} delivered to it." if waiting else "It has acknowledged everything.",
+            "Its properties and its dead-letter policy do not come back.",
+            *_places(answer),
+        ]
+    else:
+        lines = effect_of(answer, resets=True)
+    gone = [name for name, place in recorded.before.items() if _not_stored(answer, name, place)]
+    if gone:
+        where = "" if len(recorded.before) == 1 else f" on {counted(len(gone), 'partition')}"
+        lines.append(
+            f"Messages from then are not stored any more{where}: retention or a truncation deleted them. It continues with the "
+            "first message that is kept."
+        )
+    if recorded.left_out:
+        lines.append(
+            f"{counted(recorded.left_out, 'entry')} that had been acknowledged one by one, or in part, come again: the record had "
+            "no room for them."
+        )
+    elif any(place.acknowledged for place in recorded.before.values()):
+        lines.append("What had been acknowledged one by one behind its position stays acknowledged.")
+    return lines
+
+
+def _not_stored(answer: SubscriptionMoved, name: str, place: Place) -> bool:
+    """Whether the ledger of that position is gone: then it is moved to the beginning."""
+    after = place_of_text(answer.moved.get(name, ("", ""))[1])
+    return after is not None and (after.ledger_id, after.entry_id) < (place.ledger_id, place.entry_id)
+
+
 def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
@@ -88,9 +125,12 @@ def _places(answer: SubscriptionMoved) -> list[str]:
     rows = [(topic, *positions) for topic, positions in answer.moved.items()]
     if len(rows) == 1:
         _, before, after = rows[0]
+        if not before:
+            return [f"Its position is {place_of(after)}."]
         return [f"Its position moves from {place_of(before)} to {place_of(after)}."]
     lines = [
-        f"{topic.rpartition('/')[2]}: from {place_of(before)} to {place_of(after)}." for topic, before, after in rows[:PLACES_SHOWN]
+        f"{topic.rpartition('/')[2]}: {f'from {place_of(before)} ' if before else ''}to {place_of(after)}."
+        for topic, before, after in rows[:PLACES_SHOWN]
     ]
     more = len(rows) - PLACES_SHOWN
     return [*lines, *([f"And {counted(more, 'partition')} more."] if more > 0 else [])]

@@ -13,7 +13,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
 from admin_ui.moves.forms import ExpireForm, ResetForm, SkipForm
-from admin_ui.moves.texts import counted, effect_of, effect_of_deletion
+from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.subscriptions import SubscriptionMoved
@@ -126,10 +126,7 @@ def subscription_clear(request: ConsoleRequest, tenant: str, namespace: str, top
 @page
 def subscription_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place = Place(tenant, namespace, topic, subscription)
-    kept = (
-        f"Its position can be restored for {cursor_moves.UNDO_H} hours; its properties, its dead-letter policy and what it "
-        "acknowledged one by one cannot."
-    )
+    kept = f"For {cursor_moves.UNDO_H} hours it can be created again where it stood, without properties and dead-letter policy."
     move = Move(
         f"Delete subscription {subscription}",
         "Delete subscription",
@@ -147,24 +144,19 @@ def subscription_undo(
     request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str, record: int
 ) -> HttpResponse:
     place = Place(tenant, namespace, topic, subscription)
+    try:
+        recorded = cursor_moves.recorded_move(request.actor, place.name, subscription, record, datetime.now(UTC))
+    except NotFound:
+        raise Http404 from None
     move = Move(
         f"Undo a move of {subscription}",
         "Move back",
         lambda dry_run: cursor_moves.undo(request.actor, place.name, subscription, record, datetime.now(UTC), dry_run=dry_run),
         lambda answer: f"Subscription {subscription} stands where it stood before.",
-        _effect_of_undo,
-        ["Only the position was recorded: what had been acknowledged one by one behind it comes again."],
+        lambda answer: effect_of_undo(answer, recorded),
+        [],
     )
     return _one_step(request, place, move)
-
-
-def _effect_of_undo(answer: SubscriptionMoved) -> list[str]:
-    if answer.moved:
-        return effect_of(answer, resets=True)
-    return [
-        "The subscription is created again where it stood. How many messages come is unknown until it is there.",
-        "Its properties and its dead-letter policy do not come back.",
-    ]
 
 
 def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Move, intro: str) -> HttpResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from messaging.ack_ranges import TEXT_BYTES_MAX
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
 from messaging.limits.sizes import (
@@ -26,6 +27,7 @@ Kind = Annotated[str, Limit("one of a few values", bytes_max=64)]
 STATE = Limit("one namespace with its grants, which have their own limits", count_max=64)
 Namespace = Annotated[str, Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1)]
 Address = Annotated[str, Limit("of a client: host and port", bytes_max=NAME_BYTES_MAX)]
+AckRanges = Annotated[str, Limit("of one cursor, as a move before answered it", bytes_max=TEXT_BYTES_MAX)]
 Partitions = Annotated[int, limits.PARTITIONS]
 Properties = Annotated[dict[str, str], limits.PROPERTIES]
 Topics = Annotated[list[str], Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000)]

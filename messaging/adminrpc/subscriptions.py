@@ -19,13 +19,16 @@ class SubscriptionRef(Request, kw_only=True):
 
 
 class SubscriptionCreate(Request, kw_only=True):
-    """`ledger_id`/`entry_id`: -1/-1 earliest, 2^63-1 each latest, else that position. Not idempotent."""
+    """`ledger_id`/`entry_id`: -1/-1 earliest, 2^63-1 each latest, else that position. `acknowledged`: entries behind it that count
+    as acknowledged, as `AcksBefore` has them; on one topic or partition. Not idempotent."""
 
     topic: fields.Topic
     subscription: fields.Name
     ledger_id: fields.LedgerId = 2**63 - 1
     entry_id: fields.LedgerId = 2**63 - 1
     properties: fields.Properties = {}
+    acknowledged: fields.AckRanges = ""
+    dry_run: bool = False
 
 
 class SubscriptionDelete(Request, kw_only=True):
@@ -47,7 +50,7 @@ class SubscriptionSkip(Request, kw_only=True):
 
 
 class SubscriptionReset(Request, kw_only=True):
-    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`)."""
+    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`). `acknowledged`: as when one is created."""
 
     topic: fields.Topic
     subscription: fields.Name
@@ -55,6 +58,7 @@ class SubscriptionReset(Request, kw_only=True):
     ledger_id: fields.LedgerId | None = None
     entry_id: fields.LedgerId | None = None
     excluded: bool = False  # deliver from the entry after this one
+    acknowledged: fields.AckRanges = ""
     dry_run: bool = False
 
 
@@ -90,17 +94,28 @@ class Refused(msgspec.Struct, kw_only=True):
     message: str
 
 
+class AcksBefore(msgspec.Struct, kw_only=True):
+    """What a subscription had acknowledged behind its position: `entries` of them in `ranges` (`messaging.ack_ranges`), and
+    `left_out` for which there is no room, or that were acknowledged in part."""
+
+    ranges: str = ""
+    entries: int = 0
+    left_out: int = 0
+
+
 class SubscriptionMoved(Answer, kw_only=True):
     """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
     was created and after it was deleted. Of the first `MOVED_SHOWN` partitions; the counts are of all. `backlog_entries`: not
     acknowledged before. `skipped_entries`: of those, never delivered any more. `again_entries`: acknowledged before, at least in
-    part, and delivered again. `consumers`: connected before. `refused`: why it is not done on others."""
+    part, and delivered again. `consumers`: connected before. `acknowledged`: of those of `moved` that had something acknowledged
+    behind their position. `refused`: why it is not done on others."""
 
     moved: dict[str, tuple[str, str]] = {}
     backlog_entries: int = 0
     skipped_entries: int = 0
     again_entries: int = 0
     consumers: int = 0
+    acknowledged: dict[str, AcksBefore] = {}
     refused: Refused | None = None
 
 

@@ -6,7 +6,6 @@ of the request, which `move` fills in, has the positions before and after: by it
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
@@ -36,6 +35,7 @@ from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.cursors import move, raise_refused
+from tenants.actions.recorded_places import Place, place_of_text
 from tenants.actions.topics import topic_resource
 from tenants.audit.reading import Filters, read_page, records_of
 from tenants.models import AuditRecord
@@ -50,23 +50,22 @@ MOVES_SHOWN = 10  # of one subscription
 RECORDS_LOOKED_AT = 100  # of one subscription, for its moves
 _LATEST = 2**63 - 1
 NAMED = {"latest": (_LATEST, _LATEST), "earliest": (-1, -1)}
-_POSITION = re.compile(r"(-?[0-9]{1,19}):(-?[0-9]{1,19})")
 M = TypeVar("M", SubscriptionDelete, SubscriptionExpire, SubscriptionReset, SubscriptionSkip)
 
 
-class Position(NamedTuple):
-    ledger_id: int
-    entry_id: int
-
-
 class RecordedMove(NamedTuple):
-    """`before`: mark-delete positions by topic or partition. `undoable` False: the record does not have all of them."""
+    """`before`: where it stood, by topic or partition. `undoable` False: the record does not have all of them."""
 
     record_id: int
     at: datetime
     action: str
-    before: dict[str, Position]
+    before: dict[str, Place]
     undoable: bool
+
+    @property
+    def left_out(self) -> int:
+        """Entries that were acknowledged one by one, and that the record does not have."""
+        return sum(place.left_out for place in self.before.values())
 
     @property
     def until(self) -> datetime:
@@ -138,24 +137,30 @@ def recorded_moves(actor: Actor, topic: TopicName, subscription: str, now: datet
 
 
 def _recorded(record: AuditRecord) -> RecordedMove:
-    before: dict[str, Position] = {}
+    before: dict[str, Place] = {}
     for name, text in record.before.items() if isinstance(record.before, dict) else ():
-        match = _POSITION.fullmatch(text) if isinstance(text, str) else None
-        if match is not None:
-            before[name] = Position(int(match[1]), int(match[2]))
+        place = place_of_text(text)
+        if place is not None:
+            before[name] = place
     whole = isinstance(record.before, dict) and len(before) == len(record.before) < MOVED_SHOWN
     return RecordedMove(record.id, record.at, record.action, before, whole)
+
+
+def recorded_move(actor: Actor, topic: TopicName, subscription: str, record_id: int, now: datetime) -> RecordedMove:
+    """One of `recorded_moves`. Raises `NotFound`."""
+    for recorded in recorded_moves(actor, topic, subscription, now):
+        if recorded.record_id == record_id:
+            return recorded
+    raise NotFound(f"there is no move of subscription {subscription!r} of the last {UNDO_H} hours to undo")
 
 
 def undo(
     actor: Actor, topic: TopicName, subscription: str, record_id: int, now: datetime, *, dry_run: bool = False
 ) -> SubscriptionMoved:
-    """Moves the cursor back to where it stood before that move; a deleted subscription is created there. What was acknowledged
-    behind that position, one by one, comes again: only the position is recorded. Raises `NotFound` for a move that is not one of
+    """Moves the cursor back to where it stood before that move, with what was acknowledged behind that one by one, as far as the
+    record has it; a deleted subscription is created there. Raises `NotFound` for a move that is not one of
     `recorded_moves`, `PreconditionFailed` where the record does not have every position, `Conflict`, `NotReady`."""
-    recorded = next((each for each in recorded_moves(actor, topic, subscription, now) if each.record_id == record_id), None)
-    if recorded is None:
-        raise NotFound(f"there is no move of subscription {subscription!r} of the last {UNDO_H} hours to undo")
+    recorded = recorded_move(actor, topic, subscription, record_id, now)
     if not recorded.undoable:
         raise PreconditionFailed(
             f"the record of this move does not have the position of every partition (it has {MOVED_SHOWN - 1} at most): "
@@ -167,35 +172,50 @@ def undo(
         _moved(actor, topic, SUBSCRIPTIONS_RESET, _back(name, subscription, place, dry_run))
         for name, place in recorded.before.items()
     ]
+    return _all_of(answers)
+
+
+def _all_of(answers: list[SubscriptionMoved]) -> SubscriptionMoved:
     return SubscriptionMoved(
         moved={name: positions for answer in answers for name, positions in answer.moved.items()},
         backlog_entries=sum(answer.backlog_entries for answer in answers),
         skipped_entries=sum(answer.skipped_entries for answer in answers),
         again_entries=sum(answer.again_entries for answer in answers),
         consumers=sum(answer.consumers for answer in answers),
+        acknowledged={name: acks for answer in answers for name, acks in answer.acknowledged.items()},
     )
 
 
-def _back(topic: str, subscription: str, place: Position, dry_run: bool) -> SubscriptionReset:
-    ledger_id, entry_id = place
+def _back(topic: str, subscription: str, place: Place, dry_run: bool) -> SubscriptionReset:
     return SubscriptionReset(
-        topic=topic, subscription=subscription, ledger_id=ledger_id, entry_id=entry_id, excluded=ledger_id >= 0, dry_run=dry_run
+        topic=topic,
+        subscription=subscription,
+        ledger_id=place.ledger_id,
+        entry_id=place.entry_id,
+        excluded=place.ledger_id >= 0,
+        acknowledged=place.acknowledged,
+        dry_run=dry_run,
     )
 
 
 def _created_again(
-    actor: Actor, topic: TopicName, subscription: str, before: dict[str, Position], *, dry_run: bool
+    actor: Actor, topic: TopicName, subscription: str, before: dict[str, Place], *, dry_run: bool
 ) -> SubscriptionMoved:
-    """Without counts: how much comes is known once it is there."""
+    """`backlog_entries` is what it has not acknowledged then."""
     if subscription in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions:
         raise Conflict(f"subscription {subscription!r} of {topic} exists again: reset it instead")
-    answer = SubscriptionMoved()
-    for name, (ledger_id, entry_id) in before.items() if not dry_run else ():
+    answers = []
+    for name, place in before.items():
         asked = SubscriptionCreate(
-            topic=name, subscription=subscription, ledger_id=ledger_id, entry_id=entry_id + 1 if ledger_id >= 0 else -1
+            topic=name,
+            subscription=subscription,
+            ledger_id=place.ledger_id,
+            entry_id=place.entry_id + 1 if place.ledger_id >= 0 else -1,
+            acknowledged=place.acknowledged,
+            dry_run=dry_run,
         )
-        answer.moved |= move(actor, SUBSCRIPTIONS_CREATE, asked).moved
-    return answer
+        answers.append(broker.rpc().call(SUBSCRIPTIONS_CREATE, asked) if dry_run else move(actor, SUBSCRIPTIONS_CREATE, asked))
+    return _all_of(answers)
 
 
 def _moved(actor: Actor, topic: TopicName, method: Method[M, SubscriptionMoved], asked: M) -> SubscriptionMoved:

@@ -17,6 +17,7 @@ from messaging.adminrpc.subscriptions import (
 from messaging.errors import from_code
 from tenants import broker
 from tenants.access import Actor
+from tenants.actions.recorded_places import recorded_places
 
 M = TypeVar("M", SubscriptionCreate, SubscriptionDelete, SubscriptionExpire, SubscriptionReset, SubscriptionSkip)
 
@@ -26,7 +27,7 @@ def move(actor: Actor, method: Method[M, SubscriptionMoved], asked: M, *, of_man
     the same request also moves other subscriptions of these topics. Raises what one of the partitions refused, once what was done
     on the others is recorded. Callers check permissions."""
     answer = broker.rpc().call(method, asked)
-    _record(actor, asked, answer.moved, of_many=of_many)
+    _record(actor, asked, answer, of_many=of_many)
     raise_refused(answer)
     return answer
 
@@ -37,9 +38,11 @@ def raise_refused(answer: SubscriptionMoved) -> None:
         raise from_code(answer.refused.code, answer.refused.message)
 
 
-def _record(actor: Actor, asked: M, moved: dict[str, tuple[str, str]], *, of_many: bool) -> None:
+def _record(actor: Actor, asked: M, answer: SubscriptionMoved, *, of_many: bool) -> None:
     trail = actor.trail
-    for topic, (before, after) in moved.items():
+    places = recorded_places(answer)
+    for topic, (_, after) in answer.moved.items():
+        before = places[topic]
         if len(trail.before or trail.after or ()) >= MOVED_SHOWN:
             return
         name = f"{topic}/{asked.subscription}" if of_many else topic

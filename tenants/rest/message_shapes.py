@@ -47,6 +47,18 @@ class NewProperties(msgspec.Struct, kw_only=True):
     properties: Properties
 
 
+class MoveShape(msgspec.Struct, kw_only=True):
+    id: str
+    at: str
+    until: Annotated[str, Meta(description="So long it can be undone.")]
+    action: Annotated[str, Meta(description="As in the audit log, such as subscription.reset.")]
+    before: Annotated[dict[str, str], Meta(description="Where it stood, by topic or partition: ledger:entry.")]
+    left_out_entries: Annotated[
+        int, Meta(description="Acknowledged one by one behind that position, and not in the record: they come again.")
+    ]
+    undoable: Annotated[bool, Meta(description="false: the record does not have the position of every partition.")]
+
+
 class Skip(msgspec.Struct, kw_only=True):
     entries: Annotated[
         int, Limit("of one subscription, 64 bits", minimum=0, maximum=INT64_MAX), Meta(description="How many are passed over.")

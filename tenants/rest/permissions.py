@@ -147,6 +147,8 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "api:subscription-skip"): Action.CURSOR_ADMIN,
     ("POST", "api:subscription-reset"): Action.CURSOR_ADMIN,
     ("POST", "api:subscription-expire"): Action.CURSOR_ADMIN,
+    ("GET", "api:subscription-moves"): Action.CURSOR_ADMIN,
+    ("POST", "api:subscription-undo"): Action.CURSOR_ADMIN,
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
@@ -234,6 +236,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:subscription-skip"): "subscription.skip",
     ("POST", "api:subscription-reset"): "subscription.reset",
     ("POST", "api:subscription-expire"): "subscription.expire",
+    ("POST", "api:subscription-undo"): "subscription.undo",
     ("PUT", "api:dead-letter-policy"): "subscription.set_dead_letter_policy",
     ("DELETE", "api:dead-letter-policy"): "subscription.remove_dead_letter_policy",
     ("DELETE", "api:delayed"): "delayed.cancel",

@@ -132,6 +132,8 @@ urlpatterns = [
     _path(f"{SUBSCRIPTION}/skip", "cursors:SubscriptionSkipEntries", "subscription-skip"),
     _path(f"{SUBSCRIPTION}/reset", "cursors:SubscriptionPosition", "subscription-reset"),
     _path(f"{SUBSCRIPTION}/expire", "cursors:SubscriptionExpiry", "subscription-expire"),
+    _path(f"{SUBSCRIPTION}/moves", "cursor_moves:SubscriptionMoves", "subscription-moves"),
+    _path(f"{SUBSCRIPTION}/moves/<segment:move>/undo", "cursor_moves:SubscriptionUndo", "subscription-undo"),
     _path(f"{TOPIC}/delayed", "delayed:DelayedMessages", "delayed"),
     _path(f"{TOPIC}/delayed/counts", "delayed:DelayedCounts", "delayed-counts"),
     _path(f"{TOPIC}/delayed/<segment:message_id>", "delayed:DelayedMessageOne", "delayed-message"),

@@ -44,6 +44,7 @@ FILLING = {
     "notice": "n1",
     "invitation": "n1",
     "session": "1",
+    "move": "1",
     "budget": "b1",
     "schedule": "s1",
     "report": "p1",

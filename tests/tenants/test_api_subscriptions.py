@@ -68,6 +68,33 @@ def test_a_dry_run_says_where_the_cursor_would_stand_and_leaves_it(
     assert AuditRecord.unscoped.filter(resource=f"{TOPIC}/s").count() == 2  # the peek and the change, not the dry run
 
 
+def test_a_move_is_undone(world: World, olga: Caller, caller: Callable[[str], Caller]) -> None:
+    stood = world.broker.mark_delete(TOPIC, "s")
+    olga("POST", f"{S}/s/clear")
+    (move,) = olga("GET", f"{S}/s/moves").json()["items"]
+    assert (move["action"], move["before"], move["undoable"]) == ("subscription.clear_backlog", {TOPIC: stood}, True)
+    undo = f"{S}/s/moves/{move['id']}/undo"
+    assert [caller("tom")(method, path).status_code for method, path in (("GET", f"{S}/s/moves"), ("POST", undo))] == [403, 403]
+    told = olga("POST", f"{undo}?dry_run=true").json()
+    assert told["affected"]["again_entries"] == 4 and world.broker.backlog(TOPIC) == 0 and not records("subscription.undo")
+    assert olga("POST", undo).json() == {**told, "dry_run": False}
+    assert world.broker.mark_delete(TOPIC, "s") == stood and records("subscription.undo") == 1
+    assert olga("POST", f"{S}/s/moves/999999/undo").status_code == 404
+    assert olga("POST", f"{S}/s/moves/last/undo").status_code == 400
+
+
+def test_clients_are_disconnected(world: World, olga: Caller, caller: Callable[[str], Caller]) -> None:
+    world.broker.connect_consumer(TOPIC, "s")
+    world.broker.connect_producer(TOPIC)
+    path = f"{N}/t/disconnect"
+    assert caller("tom")("POST", path, {}).status_code == 403
+    assert olga("POST", f"{path}?dry_run=true", {}).json()["affected"] == {"producers": 1, "consumers": 1}
+    assert olga("POST", path, {"kind": "consumer"}).json()["affected"] == {"producers": 0, "consumers": 1}
+    assert olga("POST", path, {"kind": "consumer"}).status_code == 404
+    assert olga("POST", path, {"kind": "reader"}).status_code == 400
+    assert AuditRecord.unscoped.get(action="client.disconnect").after == {"kind": "consumer", "producers": 0, "consumers": 1}
+
+
 def test_a_dry_run_of_a_deletion_is_refused_as_the_deletion_is(world: World, olga: Caller) -> None:
     world.broker.connect_consumer(TOPIC, "s")
     for path in (f"{S}/s", f"{N}/t"):

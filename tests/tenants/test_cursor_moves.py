@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messaging.adminrpc.subscriptions import SubscriptionMoved
+from messaging.adminrpc.subscriptions import AcksBefore, SubscriptionMoved
 from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed, SubscriptionNotFound
 from messaging.protocol.names import parse_topic
 from tenants.access import Actor, NotVisible
 from tenants.actions import cursor_moves
 from tenants.actions.change import record
+from tenants.actions.recorded_places import place_of_text, recorded_places
 from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/t")
@@ -86,14 +87,8 @@ def test_going_back_counts_what_comes_again(ready: World) -> None:
 
 def test_what_was_acknowledged_out_of_order_comes_again(ready: World) -> None:
     loaded = ready.broker.run(ready.broker.service.topics.get(TOPIC, create=False))
-    subscription = loaded.subscriptions.table["s"]
-    ledger_id = loaded.ledger_list.last_id
-
-    async def acknowledge() -> None:
-        subscription.acknowledge(None, ledger_id, [1, 3], 0)
-
-    ready.broker.run(acknowledge())
-    first = f"{ledger_id}:1"
+    ready.broker.acknowledge(str(TOPIC), "s", 1, 3)
+    first = f"{loaded.ledger_list.last_id}:1"
     told = cursor_moves.reset_to(ready.actor("olga"), TOPIC, "s", first, dry_run=True)
     assert (told.backlog_entries, told.skipped_entries, told.again_entries) == (3, 1, 2)
 
@@ -137,11 +132,45 @@ def test_a_deleted_subscription_comes_back_where_it_stood(ready: World) -> None:
     stood = ready.broker.mark_delete(str(TOPIC), "s")
     moved(ready, "subscription.delete", cursor_moves.delete_subscription(olga, TOPIC, "s"))
     (recorded,) = cursor_moves.recorded_moves(olga, TOPIC, "s", now())
-    assert cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now(), dry_run=True) == SubscriptionMoved()
+    told = cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now(), dry_run=True)
+    assert told.backlog_entries == 3 and told.moved == {str(TOPIC): ("", stood)}
+    assert cursor_moves.recorded_moves(olga, TOPIC, "s", now()) == [recorded]
     cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now())
     assert ready.broker.mark_delete(str(TOPIC), "s") == stood and ready.broker.backlog(str(TOPIC)) == 3
     with pytest.raises(Conflict, match="exists again"):
         cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now(), dry_run=True)
+
+
+@pytest.mark.parametrize("name", ["clear_backlog", "reset_to", "delete_subscription"])
+def test_an_undo_puts_back_what_was_acknowledged_one_by_one(ready: World, name: str) -> None:
+    olga = ready.actor("olga")
+    ready.broker.acknowledge(str(TOPIC), "s", 1, 3, 4)
+    answer = MOVES[name](olga, False)
+    ledger_id = ready.broker.run(ready.broker.service.topics.get(TOPIC, create=False)).ledger_list.last_id
+    places = recorded_places(answer)
+    assert places == {str(TOPIC): f"-1:-1 and {ledger_id}:1,3-4"}
+    record(olga, f"subscription.{name.removesuffix('_to').removesuffix('_subscription')}", "acme", f"{TOPIC}/s", places, {})
+    (recorded,) = cursor_moves.recorded_moves(olga, TOPIC, "s", now())
+    told = cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now(), dry_run=True)
+    assert told.again_entries == (0 if name == "delete_subscription" else 2)
+    done = cursor_moves.undo(olga, TOPIC, "s", recorded.record_id, now())
+    assert done == told and ready.broker.backlog(str(TOPIC)) == 2
+    ready.broker.restart()
+    assert ready.broker.backlog(str(TOPIC)) == 2, "it is stored"
+
+
+def test_of_more_than_there_is_room_for_it_is_known_how_much_is_not_kept(ready: World) -> None:
+    acks = AcksBefore(ranges="12:1,3", entries=2, left_out=5)
+    many = {f"{PARTITIONED}-partition-{index}": ("1:1", "2:2") for index in range(99)}
+    answer = SubscriptionMoved(moved=many, acknowledged=dict.fromkeys(many, acks))
+    places = recorded_places(answer)
+    record(ready.actor("olga"), "subscription.reset", "acme", f"{PARTITIONED}/s", places, {})
+    few = recorded_places(SubscriptionMoved(moved={"t": ("1:1", "")}, acknowledged={"t": acks}))
+    assert few == {"t": "1:1 and 12:1,3 and 5 more"}
+    assert set(places.values()) <= {"1:1 and 12:1,3 and 5 more", "1:1 and 7 more"}
+    large = AcksBefore(ranges=",".join(["12:1", *map(str, range(3, 1001, 2))])[:2000].rpartition(",")[0], entries=400)
+    two = recorded_places(SubscriptionMoved(moved={"a": ("1:1", ""), "b": ("1:1", "")}, acknowledged={"a": large, "b": large}))
+    assert place_of_text(two["a"]) == (1, 1, large.ranges, 0) and place_of_text(two["b"]) == (1, 1, "", 400)
 
 
 def test_what_cannot_be_undone_says_so(ready: World) -> None:

@@ -48,6 +48,8 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", S + "/backlog", None),
     ("GET", S + "/messages", None),
     ("GET", S + "/properties", None),
+    ("GET", S + "/moves", None),
+    ("POST", S + "/moves/1/undo", None),
     ("PUT", S + "/properties", {"properties": {"a": "b"}}),
     ("POST", S + "/clear", None),
     ("POST", S + "/skip", {"entries": 1}),

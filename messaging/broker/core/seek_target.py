@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from messaging.ack_ranges import AckRange
 from messaging.storage.ledger_store import EARLIEST, Position
 
 
 class SeekTarget(NamedTuple):
     """Reading begins after `mark_delete`; of the batch at `entry`, if there are `words`, only with the messages that they leave
-    unacknowledged (ack set)."""
+    unacknowledged (ack set). Of what comes after it, `acknowledged` counts as that."""
 
     mark_delete: Position
     entry: Position = EARLIEST
     words: tuple[int, ...] = ()
+    acknowledged: tuple[AckRange, ...] = ()

@@ -289,6 +289,10 @@ class Subscription:
         deltas = [self.cursor.reset(target.mark_delete, self.ledger_list)]
         if target.words:
             deltas.append(self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)[0])
+        for acknowledged in target.acknowledged:
+            delta = self.cursor.acknowledge_range(*acknowledged, self.ledger_list)
+            if delta:  # else they do not exist any more
+                deltas.append(delta)
         self.state.rewind()
         self.state.unstored.clear()
         self.state.redeliveries.counts.clear()

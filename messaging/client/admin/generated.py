@@ -449,6 +449,16 @@ class MessageTraced(TypedDict):
     subscriptions: list[TracedSubscription]
 
 
+class MoveShape(TypedDict):
+    id: str
+    at: str
+    until: str
+    action: str
+    before: dict[str, str]
+    left_out_entries: int
+    undoable: bool
+
+
 class Moved(TypedDict):
     topic: str
     before: str
@@ -722,6 +732,11 @@ class PageOfMemberShape(TypedDict):
 
 class PageOfMessageShape(TypedDict):
     items: list[MessageShape]
+    next: str | None
+
+
+class PageOfMoveShape(TypedDict):
+    items: list[MoveShape]
     next: str | None
 
 
@@ -2068,6 +2083,42 @@ class Members:
     def delete(self, tenant: str, username: str, *, idempotency_key: str | None = None) -> None:
         """Remove a member."""
         self._http.send("DELETE", f"tenants/{segment(tenant)}/members/{segment(username)}", idempotency_key=idempotency_key)
+
+
+class Moves:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PageOfMoveShape:
+        """The last moves of a subscription that can be undone, newest first: of 24 hours."""
+        answer: PageOfMoveShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/moves",
+        )
+        return answer
+
+    def undo(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        move: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> Outcome:
+        """Put a subscription back where it stood before a move; one that was deleted is created again."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/moves/{segment(move)}/undo",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
+        return answer
 
 
 class NamespaceHistory:
@@ -4651,6 +4702,7 @@ class Resources:
         self.jobs = Jobs(http)
         self.keys = Keys(http)
         self.members = Members(http)
+        self.moves = Moves(http)
         self.namespace_history = NamespaceHistory(http)
         self.namespace_permissions = NamespacePermissions(http)
         self.namespaces = Namespaces(http)

@@ -116,6 +116,7 @@ def test_control_codes_of_others_do_not_reach_the_terminal(api: FakeApi) -> None
         (("skip", "s", "3"), "POST", f"{S}/s/skip?dry_run=true", {"entries": 3}),
         (("reset", "s", "--position", "earliest"), "POST", f"{S}/s/reset?dry_run=true", {"position": "earliest"}),
         (("expire", "s", "60"), "POST", f"{S}/s/expire?dry_run=true", {"older_than_s": 60}),
+        (("undo", "s", "7"), "POST", f"{S}/s/moves/7/undo?dry_run=true", None),
         (("delete", "s", "--force"), "DELETE", f"{S}/s?dry_run=true&force=true", None),
     ],
 )
@@ -126,6 +127,18 @@ def test_a_dry_run_is_asked_for_and_told(api: FakeApi, arguments: tuple[str, ...
     assert (api.asked[-1].method, api.asked[-1].body) == (method, body)
     assert done.output.startswith("would be done: subscription.clear_backlog persistent://acme/orders/t/s (4 backlog entries")
     assert "1:0 -> 1:4" in done.output
+
+
+def test_clients_are_disconnected_by_what_is_known_of_them(api: FakeApi) -> None:
+    api.answer("POST", f"{N}/topics/t/disconnect?dry_run=false", (200, OUTCOME))
+    assert run("topics", "disconnect", "acme/orders/t", "--kind", "consumer", "--subscription", "s").exit_code == 0
+    assert api.asked[-1].body == {"kind": "consumer", "name": "", "subscription": "s", "address": ""}
+
+
+def test_moves_that_can_be_undone_are_listed(api: FakeApi) -> None:
+    move = {"id": "7", "at": "2026-11-01T12:00:00Z", "action": "subscription.reset", "before": {"t": "1:2"}, "undoable": True}
+    api.answer("GET", f"{S}/s/moves", (200, {"items": [move], "next": None}))
+    assert "subscription.reset" in run("subscriptions", "moves", "acme/orders/t", "s").output
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 3), (403, 3), (404, 4), (409, 5), (412, 5), (400, 7), (500, 7)])

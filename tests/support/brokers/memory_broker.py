@@ -280,6 +280,14 @@ class MemoryBroker(TypedCalls):
     async def _roll(self, topic: str) -> None:
         await (await self._topic(topic)).ledger.roll()
 
+    def acknowledge(self, topic: str, subscription: str, *entries: int) -> None:
+        """Entries of its last ledger, for nobody."""
+        self.run(self._acknowledge(topic, subscription, entries))
+
+    async def _acknowledge(self, topic: str, subscription: str, entries: tuple[int, ...]) -> None:
+        loaded = await self._topic(topic)
+        loaded.subscriptions.named(subscription).acknowledge(None, loaded.ledger_list.last_id, entries, 0)
+
     def unload(self, topic: str) -> None:
         self.run(self.service.topics.unload(parse_topic(topic)))
 

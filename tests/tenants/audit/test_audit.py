@@ -59,6 +59,7 @@ NO_PAYLOAD = {
     ("GET", "api:message-at"),
     ("GET", "api:subscription"),
     ("GET", "api:subscription-backlog"),
+    ("GET", "api:subscription-moves"),
     ("GET", "api:subscription-properties"),
     ("GET", "api:subscriptions"),
     ("GET", "console:dead_letter_policy"),
@@ -103,6 +104,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:subscriptions"): {"name": "fresh"},
     ("PUT", "api:subscription-properties"): {"properties": {"a": "b"}},
     ("POST", "api:subscription-skip"): {"entries": 1},
+    ("POST", "api:topic-disconnect"): {},
     ("POST", "api:subscription-reset"): {"position": "earliest"},
     ("POST", "api:subscription-expire"): {"older_than_s": 1},
     ("PUT", "api:dead-letter-policy"): {"max_redeliver_count": 1},
@@ -151,6 +153,7 @@ ELSEWHERE = {
     ("POST", "api:policies-undo"),
     ("POST", "api:topic-policies-undo"),
     ("POST", "api:subscription-policies-undo"),
+    ("POST", "api:subscription-undo"),
     ("DELETE", "api:my-sessions"),  # of a person, who comes with no key
     ("DELETE", "api:my-session"),
     ("POST", "api:notice-replay"),

@@ -12,10 +12,11 @@ Delta:     see `cursor_deltas.py`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap
 
+from messaging.ack_ranges import AckRange
 from messaging.broker.core.bitmaps import ENTRY_IDS, bitmap_bytes, bitmap_of, ranges_of, run_length
 from messaging.broker.core.cursors import cursor_deltas as cursor_deltas
 from messaging.broker.core.cursors.ack_sets import AckSets, bits_of
@@ -64,6 +65,12 @@ class Cursor:
             return [(first, last)]
         missing = BitMap(range(first, last + 1)) - bitmap
         return list(ranges_of(missing))
+
+    def individual_ranges(self) -> Iterator[AckRange]:
+        """What is acknowledged behind `mark_delete` in whole entries, in order, found as it is asked for."""
+        for ledger_id in sorted(self.individual_acks):
+            for first, last in ranges_of(self.individual_acks[ledger_id]):
+                yield AckRange(ledger_id, first, last)
 
     def backlog_entries(self, ledger_list: LedgerList) -> int:
         """Entries that exist and are not fully acknowledged."""

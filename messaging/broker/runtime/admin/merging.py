@@ -99,8 +99,11 @@ def empty(outcomes: Sequence[Outcome]) -> Empty:
 def moved(outcomes: Sequence[Outcome]) -> SubscriptionMoved:
     answers, refused = _answers(outcomes)
     places = {topic: move for answer in answers for topic, move in answer.moved.items()}
+    shown = sorted(places, key=_partition)[:MOVED_SHOWN]
+    acknowledged = {topic: acks for answer in answers for topic, acks in answer.acknowledged.items()}
     return SubscriptionMoved(
-        moved={topic: places[topic] for topic in sorted(places, key=_partition)[:MOVED_SHOWN]},
+        moved={topic: places[topic] for topic in shown},
+        acknowledged={topic: acknowledged[topic] for topic in shown if topic in acknowledged},
         backlog_entries=sum(answer.backlog_entries for answer in answers),
         skipped_entries=sum(answer.skipped_entries for answer in answers),
         again_entries=sum(answer.again_entries for answer in answers),

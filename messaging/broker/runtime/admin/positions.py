@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from messaging.ack_ranges import AckRange
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.storage.ledger_store import Position
@@ -20,15 +21,27 @@ class MoveEffect(NamedTuple):
     again: int = 0
 
 
-def effect_of_move(subscription: Subscription, target: Position, *, forgets: bool) -> MoveEffect:
-    """Of a move that leaves everything up to `target` acknowledged. `forgets`: what was acknowledged behind it is not any more."""
+def effect_of_move(
+    subscription: Subscription, target: Position, *, forgets: bool, acknowledged: Sequence[AckRange] = ()
+) -> MoveEffect:
+    """Of a move that leaves everything up to `target` acknowledged, and those behind it that are in `acknowledged`. `forgets`: what
+    else was acknowledged behind it is not any more."""
     cursor, ledger_list = subscription.cursor, subscription.ledger_list
     skipped = cursor.backlog_up_to(target, ledger_list)
     if not forgets:
         return MoveEffect(skipped)
     behind = ledger_list.entries - ledger_list.count_up_to(target)
-    acknowledged = behind - (subscription.backlog_entries - skipped)
-    return MoveEffect(skipped, acknowledged + cursor.batches.count_after(target))
+    again = behind - (subscription.backlog_entries - skipped) + cursor.batches.count_after(target)
+    for ledger_id, first, last in acknowledged:
+        if ledger_id == target.ledger_id:
+            first = max(first, target.entry_id + 1)
+        last = min(last, ledger_list.last_of(ledger_id))
+        if ledger_id < target.ledger_id or first > last:
+            continue
+        unacknowledged = sum(stop - start + 1 for start, stop in cursor.unacked_ranges(ledger_id, first, last))
+        skipped += unacknowledged
+        again -= last - first + 1 - unacknowledged + len(cursor.batches.entries_in(ledger_id, first, last))
+    return MoveEffect(skipped, again)
 
 
 def may_expire(subscription: Subscription) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from messaging.ack_ranges import AckRange, kept_ranges, ranges_of_text
 from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DELETE,
@@ -18,6 +19,7 @@ from messaging.adminrpc.methods import (
 )
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
+    AcksBefore,
     PeekAnswer,
     Refused,
     SubscriptionCreate,
@@ -33,6 +35,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionSkip,
 )
 from messaging.adminrpc.topics import TopicRef
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin import positions
@@ -81,6 +84,7 @@ class MovedCursor(NamedTuple):
     skipped_entries: int = 0
     again_entries: int = 0
     consumers: int = 0
+    acknowledged: AcksBefore | None = None
 
 
 class SubscriptionHandlers:
@@ -103,21 +107,26 @@ class SubscriptionHandlers:
     async def create(self, request: SubscriptionCreate) -> SubscriptionMoved:
         name = await stored_topic_name(self._broker, request.topic, "creating a subscription without a consumer on", InvalidValue)
         subscription = subscription_name(request.subscription)
-        create = self._broker.policies.auto_creates_topics(name)
+        create = self._broker.policies.auto_creates_topics(name) and not request.dry_run
         if create:
             await self._broker.partition_count(name, auto_create=True)  # which creates a partitioned topic where that is the policy
         parts = await parts_of(self._broker, name)
         start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
+        acknowledged = ranges_of_text(request.acknowledged)
 
         async def make(part: TopicName) -> MovedCursor:
             topic = await self._broker.topics.get(part, create=create or parts.partitioned)
+            if request.dry_run:
+                return _to_be_made(topic, subscription, start, acknowledged)
             try:
                 made = await topic.subscriptions.create(subscription, start, request.properties)
             except MetaConflict:
                 made = None
             if made is None:
                 raise Conflict(f"subscription {subscription!r} already exists on {name}")
-            return MovedCursor(topic.text, "", _place(made))
+            if acknowledged:
+                await topic.subscriptions.seek(made, SeekTarget(made.cursor.mark_delete, acknowledged=acknowledged))
+            return MovedCursor(topic.text, "", _place(made), made.backlog_entries)
 
         return await self._change(parts.names, make, enough_of=Conflict)
 
@@ -147,6 +156,8 @@ class SubscriptionHandlers:
 
     @answers(SUBSCRIPTIONS_RESET)
     async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
+        acknowledged = ranges_of_text(request.acknowledged)
+
         async def plan(topic: Topic, subscription: Subscription) -> Position:
             if request.timestamp_ms is not None:
                 return await topic.entries.mark_delete_at_time(request.timestamp_ms)
@@ -156,9 +167,9 @@ class SubscriptionHandlers:
             return topic.ledger_list.mark_for(EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id))
 
         async def reset(topic: Topic, subscription: Subscription, target: Position) -> None:
-            await topic.subscriptions.seek(subscription, SeekTarget(target))
+            await topic.subscriptions.seek(subscription, SeekTarget(target, acknowledged=acknowledged))
 
-        return await self._move_each(request, plan, reset, forgets=True)
+        return await self._move_each(request, plan, reset, forgets=True, acknowledged=acknowledged)
 
     @answers(SUBSCRIPTIONS_EXPIRE)
     async def expire(self, request: SubscriptionExpire) -> SubscriptionMoved:
@@ -250,6 +261,7 @@ class SubscriptionHandlers:
         *,
         forgets: bool = False,
         deletes: bool = False,
+        acknowledged: Sequence[AckRange] = (),
         enough_of: Errors = SubscriptionNotFound,
     ) -> SubscriptionMoved:
         """The same for a move. `plan` says up to where everything counts as acknowledged, or raises what the move would raise, and
@@ -260,11 +272,12 @@ class SubscriptionHandlers:
             topic, subscription = await self._subscription(request, name, create=parts.partitioned)
             target = await plan(topic, subscription)
             before, backlog_entries, consumers = _place(subscription), subscription.backlog_entries, len(subscription.consumers)
-            effect = positions.effect_of_move(subscription, target, forgets=forgets)
+            acks = _acks(subscription)
+            effect = positions.effect_of_move(subscription, target, forgets=forgets, acknowledged=acknowledged)
             if not request.dry_run:
                 await apply(topic, subscription, target)
             after = "" if deletes else _text(target) if request.dry_run else _place(subscription)
-            return MovedCursor(topic.text, before, after, backlog_entries, effect.skipped, effect.again, consumers)
+            return MovedCursor(topic.text, before, after, backlog_entries, effect.skipped, effect.again, consumers, acks)
 
         return await self._change(parts.names, move, enough_of=enough_of)
 
@@ -296,11 +309,32 @@ class SubscriptionHandlers:
             skipped_entries=sum(move.skipped_entries for move in moves),
             again_entries=sum(move.again_entries for move in moves),
             consumers=sum(move.consumers for move in moves),
+            acknowledged={move.topic: move.acknowledged for move in moves[:MOVED_SHOWN] if move.acknowledged is not None},
             refused=None if refused is None else Refused(code=refused.code, message=refused.message),
         )
 
     async def _in_slices(self, names: Sequence[TopicName], cost: int, act: Callable[[TopicName], Awaitable[None]]) -> None:
         await all_in_slices(self._broker.topics.services.loops.slices(names[0].tenant), names, cost, act)
+
+
+def _to_be_made(topic: Topic, name: str, start: Position, acknowledged: Sequence[AckRange]) -> MovedCursor:
+    """Of a subscription that is not created yet. Raises `Conflict` where it is there."""
+    if name in topic.subscriptions.table:
+        raise Conflict(f"subscription {name!r} already exists on {topic.text}")
+    cursor = Cursor(topic.ledger_list.mark_for(start))
+    for each in acknowledged:
+        cursor.acknowledge_range(*each, topic.ledger_list)
+    return MovedCursor(topic.text, "", _text(cursor.mark_delete), cursor.backlog_entries(topic.ledger_list))
+
+
+def _acks(subscription: Subscription) -> AcksBefore | None:
+    """What it has acknowledged behind its position; None where that is nothing."""
+    cursor = subscription.cursor
+    count = cursor.individual_ack_count + len(cursor.batches)
+    if not count:
+        return None
+    kept = kept_ranges(cursor.individual_ranges())
+    return AcksBefore(ranges=kept.text, entries=kept.entries, left_out=count - kept.entries)
 
 
 def _place(subscription: Subscription) -> str:

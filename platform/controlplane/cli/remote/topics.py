@@ -20,7 +20,6 @@ from controlplane.cli.remote.command import (
 )
 from controlplane.cli.remote.output import show_one, show_outcome, show_rows
 from controlplane.cli.remote.tuning import tune
-from messaging.adminrpc.clients import KINDS
 
 COLUMNS = ("name", "type", "backlog_entries", "unacked_messages", "delayed_messages", "consumers", "rate_out")
 
@@ -97,7 +96,7 @@ def topics_compact(at: Remote, topic: Topic) -> None:
 
 @topics.command("disconnect")
 @click.argument("topic", type=TOPIC)
-@click.option("--kind", type=click.Choice(KINDS), help="[default: both]")
+@click.option("--kind", type=click.Choice(["producer", "consumer"]), help="[default: both]")
 @click.option("--name", default="", help="Of the producer or consumer.")
 @click.option("--subscription", default="", help="Of the consumers.")
 @click.option("--address", default="", help="Of the client: host:port, as `stats` has it.")
@@ -213,6 +212,28 @@ def subscriptions_expire(at: Remote, topic: Topic, name: str, older_than_s: int,
     """Acknowledge messages that are older than this many seconds."""
     body: Any = {"older_than_s": older_than_s}
     show_outcome(at.admin.subscriptions.expire(*topic.parts, name, body, kind=topic.kind, dry_run=dry_run), as_json=at.as_json)
+
+
+@subscriptions.command("moves")
+@click.argument("topic", type=TOPIC)
+@click.argument("name")
+@remote
+def subscriptions_moves(at: Remote, topic: Topic, name: str) -> None:
+    """List the moves of the last day that can be undone."""
+    page = at.admin.moves.list(*topic.parts, name, kind=topic.kind)
+    show_rows(page["items"], ("id", "at", "action", "before", "undoable"), as_json=at.as_json)
+
+
+@subscriptions.command("undo")
+@click.argument("topic", type=TOPIC)
+@click.argument("name")
+@click.argument("move")
+@DRY_RUN
+@remote
+def subscriptions_undo(at: Remote, topic: Topic, name: str, move: str, dry_run: bool) -> None:
+    """Put a subscription back where it stood before a move."""
+    told = at.admin.moves.undo(*topic.parts, name, move, kind=topic.kind, dry_run=dry_run)
+    show_outcome(told, as_json=at.as_json)
 
 
 @click.command(cls=RemoteCommand)
