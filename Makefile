@@ -102,6 +102,10 @@ simulate: setup $(VENV)/.installed-test ## let a million things happen to a subs
 ownership: setup $(VENV)/.installed-test ## let a million things happen to a fleet's brokers, their sessions and bundles; STEPS=10000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.ownership --steps $(STEPS) $(ARGS)
 
+.PHONY: bookkeeper
+bookkeeper: setup $(VENV)/.installed-test ## let a million things happen to ledgers of BookKeeper, their writers and recoveries; STEPS=10000, ARGS="--seed 7"
+	$(BIN)/python -m tests.simulation.bookkeeper --steps $(STEPS) $(ARGS)
+
 .PHONY: growth
 growth: setup $(VENV)/.installed-test ## count the steps of what the event loop calls beside 1,000, 10,000 and 100,000 entries; ARGS="1000 10000"
 	$(BIN)/python -m tests.growth $(ARGS)
