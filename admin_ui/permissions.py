@@ -154,6 +154,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_delete"): Action.TOPIC_ADMIN,
     ("POST", "console:topic_delete"): Action.TOPIC_ADMIN,
     ("GET", "console:topic_operations"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_schemas"): Action.LOOKUP,
+    ("GET", "console:topic_storage"): Action.LOOKUP,
     ("GET", "console:topic_disconnect"): Action.OPERATE,
     ("POST", "console:topic_disconnect"): Action.OPERATE,
     ("GET", "console:topic_unload"): Action.OPERATE,

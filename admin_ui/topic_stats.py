@@ -39,6 +39,7 @@ class ProducerRow:
     address: str
     client: str
     since: datetime | None
+    schema_version: int | None  # of its schema; None: it has none, or that is unknown
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class ConsumerRow:
     address: str
     client: str
     since: datetime | None
+    schema_version: int | None  # the same, or its schema is no version of the topic's
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def _producer(one: Json) -> ProducerRow:
         one.get("address", ""),
         one.get("clientVersion", ""),
         _moment(one.get("connectedSince")),
+        one.get("schemaVersion"),
     )
 
 
@@ -177,6 +180,7 @@ def _consumer(subscription: str, one: Json) -> ConsumerRow:
         one.get("address", ""),
         one.get("clientVersion", ""),
         _moment(one.get("connectedSince")),
+        one.get("schemaVersion"),
     )
 
 

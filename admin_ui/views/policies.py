@@ -105,7 +105,7 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         request.actor.may(Action.TOPIC_ADMIN, topic_resource(name)),
         request.actor.may(Action.AUDIT_READ, topic_resource(name)),
     )
-    return _page(request, nav, place, crumbs=above, heading=topic, topic=topic)
+    return _page(request, nav, place, crumbs=above, heading=topic, topic=topic, persistent=name.persistent)
 
 
 def _page(request: ConsoleRequest, nav: Navigation, place: _Place, **context: Any) -> HttpResponse:

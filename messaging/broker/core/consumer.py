@@ -67,6 +67,7 @@ class Consumer:
         "permits",
         "priority",
         "read_compacted",
+        "schema_version",
         "session",
         "sink",
         "unacked",
@@ -80,6 +81,7 @@ class Consumer:
         self.sink = sink
         self.priority = priority
         self.read_compacted = False
+        self.schema_version: int | None = None  # of its schema, where that is a version of the topic's
         self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.metadata: dict[str, str] = {}
         self.client = LOCAL_CLIENT

@@ -302,35 +302,35 @@ class TopicSchemas:
                 tell(name, error.message)
             raise
 
-    async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, *, idle: bool) -> None:
-        """Raises `IncompatibleSchema` if a consumer with `schema` cannot read the topic. `idle`: the topic has no messages and no
-        clients; then a first schema may come from the consumer."""
+    async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, *, idle: bool) -> int | None:
+        """The version that `schema` is; None if it is none of them. Raises `IncompatibleSchema` if a consumer with it cannot read
+        the topic. `idle`: the topic has no messages and no clients; then a first schema may come from the consumer."""
         if schema is not None:
             with self._telling(name):
-                await self._check_consumer(name, schema, role, idle=idle)
+                return await self._check_consumer(name, schema, role, idle=idle)
+        return None
 
-    async def _check_consumer(self, name: TopicName, schema: Schema, role: str, *, idle: bool) -> None:
+    async def _check_consumer(self, name: TopicName, schema: Schema, role: str, *, idle: bool) -> int | None:
         strategy = self.strategy(name)
 
-        def check() -> bool:
-            """False if the topic has no schema."""
+        def check() -> tuple[bool, int | None]:
+            """Whether the topic has a schema at all, and which version this is."""
             versions = _decoded(stored)
             if registry.latest(versions) is None:
-                return False
-            registry.check_consumer(versions, schema, strategy, Comparison(Rests().rest))
-            return True
+                return False, None
+            version = registry.check_consumer(versions, schema, strategy, Comparison(Rests().rest))
+            return True, None if version is None else version.version
 
         async with self._comparing(name, schema) as stored:
-            fits = await in_thread(check)
+            fits, version = await in_thread(check)
         if fits:
-            return
+            return version
         if idle:
-            await self.register(name, schema, role, by_client=True)
-        else:
-            raise IncompatibleSchema(
-                f"topic {name.base} has messages or clients, and no schema to check the consumer's against: "
-                f"register the schema with a producer or over the admin API"
-            )
+            return (await self.register(name, schema, role, by_client=True)).version
+        raise IncompatibleSchema(
+            f"topic {name.base} has messages or clients, and no schema to check the consumer's against: "
+            f"register the schema with a producer or over the admin API"
+        )
 
 
 _TYPES = ", ".join(f"{kind.name} ({int(kind)})" for kind in SchemaType)

@@ -71,6 +71,17 @@ def test_no_table_is_cut_off(visit: Callable[..., Page], broker: ConsoleBroker, 
     assert page.evaluate(CUT_OFF) == []
 
 
+@pytest.mark.parametrize("page_of", ["", "/subscriptions/billing-of-all-orders-in-europe", "/operations", "/schemas", "/storage"])
+def test_on_a_phone_nothing_of_a_topic_is_off_screen(visit: Callable[..., Page], broker: ConsoleBroker, page_of: str) -> None:
+    broker.stats[PLACED] = BUSY
+    page = visit("superuser", f"{NAMESPACE}/topics/placed{page_of}", viewport={"width": 390, "height": 844})
+    expect(page.get_by_role("heading").first).to_be_visible()
+    assert page.evaluate(CUT_OFF) == [] and page.evaluate("document.documentElement.scrollWidth") <= 390
+    if not page_of:
+        expect(page.get_by_role("link", name="Operations")).to_be_in_viewport()
+        expect(page.get_by_role("link", name="Disconnect consumer billing-6d5b8f9c7-x2v4q")).to_have_count(1)
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["with scripts", "without"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_backlog_quota_is_set_and_taken_back(visit: Callable[..., Page], width: int, script: bool) -> None:

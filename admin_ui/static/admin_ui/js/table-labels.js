@@ -12,7 +12,7 @@ function label(table) {
       row.setAttribute("role", ROLES.TR);
       [...row.cells].forEach((cell, index) => {
         cell.setAttribute("role", ROLES[cell.tagName]);
-        if (heads[index] && cell.tagName === "TD") cell.dataset.label = heads[index];
+        if (heads[index] && cell.tagName === "TD" && !cell.matches(".act, .detail > *")) cell.dataset.label = heads[index];
       });
     }
   }

@@ -58,13 +58,18 @@ def check_new(
         raise IncompatibleSchema(f"the schema is not compatible: {why}")
 
 
-def check_consumer(versions: Sequence[SchemaVersion], schema: Schema, strategy: Strategy, comparison: Comparison) -> None:
-    """Raises `IncompatibleSchema` if a consumer with `schema` may not read the topic, which has a schema."""
-    if find(versions, schema, comparison) is not None:
-        return
+def check_consumer(
+    versions: Sequence[SchemaVersion], schema: Schema, strategy: Strategy, comparison: Comparison
+) -> SchemaVersion | None:
+    """The version that `schema` is, if it is one. Raises `IncompatibleSchema` if a consumer with it may not read the topic, which
+    has a schema."""
+    version = find(versions, schema, comparison)
+    if version is not None:
+        return version
     applied = Strategy.BACKWARD if strategy in READERS_OF_LATEST else strategy
     if why := _why_incompatible(applied, schema, current(versions), comparison):
         raise IncompatibleSchema(f"the consumer's schema is not compatible: {why}")
+    return None
 
 
 def next_version(

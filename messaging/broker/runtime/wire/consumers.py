@@ -50,7 +50,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
         raise NotAllowed(f"{topic.text} is a non-persistent topic: it keeps no messages, and has no compacted ones")
     count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, body.consumer_id))
     never_used = not (topic.ledger.stored_bytes or topic.used)
-    await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=never_used)
+    schema_version = await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=never_used)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.subscriptions.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)
@@ -61,6 +61,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
     consumer.client = connection.client_info
+    consumer.schema_version = schema_version
     consumer.read_compacted = body.read_compacted
     consumer.key_shared = _key_shared_mode(body.key_shared_meta)
     connection.endpoints.check_room(consumer.name, consumer.metadata)

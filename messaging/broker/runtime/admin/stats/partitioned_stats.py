@@ -47,6 +47,7 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "oldestBacklogMessageAgeSeconds": max,
     "connectedSince": _earlier_text,
     "producerId": min,
+    "schemaVersion": max,
     "avgMessagesPerEntry": max,
     "lastCompactionSucceedTimestamp": max,
     "lastCompactionFailedTimestamp": max,

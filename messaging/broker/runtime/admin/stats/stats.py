@@ -133,7 +133,13 @@ def _publisher(topic: Topic, producer: Producer, members: MemberRates) -> dict[s
         "connectedSince": time_text(producer.connected_ms),
         "waitingBytes": 0 if limits is None else limits.parked_bytes(producer),  # ours: for publish rates
         "metadata": dict(producer.metadata),
+        **_schema_version(producer),
     } | drops_of_producer(topic)
+
+
+def _schema_version(client: Producer | Consumer) -> Figures:
+    """Which Pulsar does not tell: of one whose schema is a version of the topic's."""
+    return {} if client.schema_version is None else {"schemaVersion": client.schema_version}
 
 
 async def _subscription(
@@ -234,6 +240,7 @@ def _consumer(consumer: Consumer, members: MemberRates) -> dict[str, Any]:
         "lastConsumedTimestamp": consumer.last_consumed_ms,
         "lastConsumedFlowTimestamp": consumer.last_flow_ms,
         "metadata": consumer.metadata,
+        **_schema_version(consumer),
     }
 
 

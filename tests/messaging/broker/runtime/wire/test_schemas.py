@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
 from messaging.broker.runtime.topic_schemas import COMPARISONS_AT_ONCE, Rests
 from messaging.broker.runtime.topic_schemas import schema_of as schema_of_message
@@ -141,6 +142,18 @@ async def test_a_consumer_brings_the_first_schema_to_a_topic_that_nobody_used(wo
     assert (await subscribe(client, OTHER, consumer_id=3)).error == pb.IncompatibleSchema
     await subscribe(client, pb.Schema(name="auto", schema_data=b"", type=-2), consumer_id=4)
     assert await client.quiet() == []
+
+
+async def test_stats_say_who_uses_which_version(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    for number_of, schema in enumerate((A, A_WITH_B, None)):
+        await produce(client, schema, producer_id=number_of)
+    for number_of, schema in enumerate((A, A_WITH_B, avro("a", "c", default=True), None), 1):
+        await subscribe(client, schema, consumer_id=number_of)
+    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    assert [row.get("schemaVersion") for row in stats["publishers"]] == [0, 1, None]
+    consumers = [stats["subscriptions"][f"s{index}"]["consumers"][0] for index in (1, 2, 3, 4)]
+    assert [row.get("schemaVersion") for row in consumers] == [0, 1, None, None]
 
 
 async def test_a_consumer_with_a_schema_may_not_read_what_has_none(world: BrokerWorld) -> None:

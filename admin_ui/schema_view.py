@@ -1,0 +1,76 @@
+"""Versions of a schema as the console shows them: laid out, and what changed from one to the next. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+
+from admin_ui.topic_stats import TopicView
+from messaging.adminrpc.schemas import SchemaStored
+from messaging.limits.json_values import has_more_values
+from messaging.limits.rest import BODY_VALUES_MAX
+from tenants.schema_text import schema_text
+
+LINES_MAX = 1_000  # that are compared, or shown
+CONTEXT = 3  # lines around a change
+_KINDS = {"+": "added", "-": "removed", "@": "place"}
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """`producers`, `consumers`: names of those that are connected with this version; None: unknown."""
+
+    version: int
+    kind: str
+    created_ms: int
+    size_bytes: int
+    producers: list[str] | None
+    consumers: list[str] | None
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """`kind`: "added", "removed", "place" (where the lines are that follow) or "" for one that stayed."""
+
+    kind: str
+    text: str
+
+
+def version_rows(versions: Sequence[SchemaStored], view: TopicView | None) -> list[VersionRow]:
+    """Newest first."""
+    return [
+        VersionRow(
+            each.version,
+            each.type,
+            each.created_ms,
+            len(each.data),
+            None if view is None else [one.name or "unnamed" for one in view.producers if one.schema_version == each.version],
+            None
+            if view is None
+            else [f"{one.name or 'unnamed'} of {one.subscription}" for one in view.consumers if one.schema_version == each.version],
+        )
+        for each in reversed(versions)
+    ]
+
+
+def laid_out(stored: SchemaStored) -> list[str]:
+    """Its definition in lines, JSON with a value in each, then its properties."""
+    text = schema_text(stored)
+    if text and not has_more_values(text, BODY_VALUES_MAX):
+        try:
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):  # of a type that is not described in JSON
+            pass
+    properties = [f"property {name} = {value}" for name, value in sorted(stored.properties.items())]
+    return [f"type {stored.type}", *properties, *text.splitlines()]
+
+
+def changes(before: SchemaStored, after: SchemaStored) -> list[DiffLine] | None:
+    """None where they are too large to be compared here."""
+    old, new = laid_out(before), laid_out(after)
+    if max(len(old), len(new)) > LINES_MAX:
+        return None
+    lines = list(unified_diff(old, new, lineterm="", n=CONTEXT))[2:]
+    return [DiffLine(_KINDS.get(line[:1], ""), line if line[:1] == "@" else line[1:]) for line in lines]
