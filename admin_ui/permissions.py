@@ -148,6 +148,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_tune"): Action.NAMESPACE_READ,
     ("GET", "console:topic_policies"): Action.NAMESPACE_READ,
     ("POST", "console:topic_policies"): Action.TOPIC_ADMIN,
+    ("GET", "console:messages"): Action.MESSAGE_READ,
+    ("GET", "console:message"): Action.MESSAGE_READ,
     ("GET", "console:delayed"): Action.NAMESPACE_READ,  # and CONSUME for the list of messages
     ("POST", "console:delayed"): Action.PRODUCE,
     ("GET", "console:delayed_chart"): Action.NAMESPACE_READ,
@@ -389,6 +391,13 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:reports"): "report.create",
     ("POST", "console:report_delete"): "report.delete",
 }
+
+# Pages that show what somebody published.
+PAYLOAD_READS: dict[tuple[str, str], str] = {
+    ("GET", "console:messages"): "message.browse",
+    ("GET", "console:message"): "message.read",
+}
+AUDITED |= PAYLOAD_READS
 
 # All names by which a tenant may look for records.
 RECORDED = sorted({*PULSAR_AUDITED.values(), *API_AUDITED.values(), *WORKERS_AUDITED.values(), *AUDITED.values(), DENIED})

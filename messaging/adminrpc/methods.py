@@ -17,6 +17,7 @@ from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
+from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
@@ -212,6 +213,7 @@ SUBSCRIPTIONS_ANALYZE_BACKLOG = Method("subscriptions.analyze_backlog", BacklogA
 SUBSCRIPTIONS_EXPLAIN = Method("subscriptions.explain", SubscriptionExplain, SubscriptionExplained, long_read=True)
 
 MESSAGES_GET = Method("messages.get", MessageGet, PeekAnswer, long_read=True)
+MESSAGES_BROWSE = Method("messages.browse", MessagesBrowse, MessagesBrowsed, long_read=True)
 MESSAGES_LIST = Method("messages.list", MessagesList, MessagesPage, long_read=True)
 MESSAGES_PUBLISH = Method("messages.publish", MessagesPublish, MessagesPublished, idempotent=False)
 MESSAGES_EXAMINE = Method("messages.examine", MessageExamine, PeekAnswer, long_read=True)

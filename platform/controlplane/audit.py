@@ -74,12 +74,12 @@ class AuditTrail:
             _refuse(request, asked, DENIED, denied, response.status_code)
             return response
         action = AUDITED.get(asked)
-        if action is None or _recorded(request) or state_of(request).dry_run:
+        if action is None or _recorded(request) or state_of(request).dry_run or state_of(request).nothing_read:
             return response
         if action in _FAILED and response.status_code != 302:
             _refuse(request, asked, _FAILED[action], "", response.status_code)
             return response
-        if _carried_out(asked[1], response.status_code) and not _written(_record, request, action, response.status_code):
+        if _carried_out(asked, response.status_code) and not _written(_record, request, action, response.status_code):
             return _not_recorded(request, asked)
         return response
 
@@ -100,9 +100,10 @@ def _recorded(request: HttpRequest) -> bool:
     return actor is not None and actor.trail.records > 0
 
 
-def _carried_out(view_name: str, status: int) -> bool:
+def _carried_out(asked: tuple[str, str], status: int) -> bool:
     """Also what failed half-way. A page of the console that is shown again, with what is wrong in its form, did nothing."""
-    return status not in NOTHING_DONE and not (status == 200 and view_name.startswith(_PAGES))
+    shown_again = status == 200 and asked[1].startswith(_PAGES) and asked not in PAYLOAD_READS
+    return status not in NOTHING_DONE and not shown_again
 
 
 def _record(request: HttpRequest, action: str, status: int) -> None:

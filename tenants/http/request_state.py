@@ -12,12 +12,14 @@ from tenants.access import Actor
 @dataclass(slots=True)
 class RequestState:
     """`actor`: who makes the request, once somebody asked. `denied`: why it is refused, "" if it is not. `denied_tenant`: whose
-    resource that was about, where the path names none. `dry_run`: it only asked what a change would do, and changed nothing."""
+    resource that was about, where the path names none. `dry_run`: it only asked what a change would do, and changed nothing.
+    `nothing_read`: it went on looking through messages, and showed none."""
 
     actor: Actor | None = None
     denied: str = ""
     denied_tenant: str = ""
     dry_run: bool = False
+    nothing_read: bool = False
 
 
 def state_of(request: HttpRequest) -> RequestState:

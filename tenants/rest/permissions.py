@@ -133,6 +133,8 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:messages"): Action.MESSAGE_READ,
     ("POST", "api:messages"): Action.PRODUCE,
     ("GET", "api:message"): Action.MESSAGE_READ,
+    ("GET", "api:browsed-messages"): Action.MESSAGE_READ,
+    ("GET", "api:browsed-message"): Action.MESSAGE_READ,
     ("GET", "api:last-message"): Action.CURSOR_ADMIN,
     ("GET", "api:message-at"): Action.CURSOR_ADMIN,
     ("GET", "api:subscriptions"): Action.CURSOR_ADMIN,
@@ -167,6 +169,8 @@ ACTIONS: dict[tuple[str, str], Action] = {
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "api:messages"): "message.read",
     ("GET", "api:message"): "message.read",
+    ("GET", "api:browsed-messages"): "message.browse",
+    ("GET", "api:browsed-message"): "message.read",
     ("GET", "api:subscription-messages"): "subscription.peek",
 }
 

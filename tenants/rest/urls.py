@@ -121,6 +121,8 @@ urlpatterns = [
     _path(f"{TOPIC}/schemas/<segment:version>", "topic_schemas:SchemaOne", "schema"),
     _path(f"{TOPIC}/messages", "messages:Messages", "messages"),
     _path(f"{TOPIC}/messages/<segment:message_id>", "messages:MessageOne", "message"),
+    _path(f"{TOPIC}/browse", "browsing:MessagesBrowsing", "browsed-messages"),
+    _path(f"{TOPIC}/browse/<segment:message_id>", "browsing:MessageBrowsing", "browsed-message"),
     _path(f"{TOPIC}/last-message", "messages:LastMessage", "last-message"),
     _path(f"{TOPIC}/message-at", "messages:MessageSearch", "message-at"),
     _path(f"{TOPIC}/subscriptions", "cursors:Subscriptions", "subscriptions"),

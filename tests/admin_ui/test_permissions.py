@@ -50,6 +50,7 @@ FILLING: dict[str, object] = {
     "job": "j1",
     "recycled": "x1",
     "entry": "x1",
+    "message_id": "99:0",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?

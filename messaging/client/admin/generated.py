@@ -436,6 +436,34 @@ class MemberShape(TypedDict):
     topics: str
 
 
+class MessageRow(TypedDict):
+    message_id: str
+    publish_time_ms: int
+    stored_at_ms: int
+    event_time_ms: int
+    deliver_at_ms: int
+    producer: str
+    sequence_id: int
+    key: str | None
+    key_is_base64: bool
+    properties: dict[str, str]
+    metadata_cut: bool
+    batch_size: int
+    chunks: int
+    compression: str
+    encryption_keys: list[str]
+    schema_version: int | None
+    schema_type: str
+    size_bytes: int
+    format: str
+    decoded: bool
+    value: Any
+    text: str
+    payload_base64: str
+    payload_cut: bool
+    problem: str
+
+
 class MessageShape(TypedDict):
     message_id: str
     payload_base64: str
@@ -447,6 +475,17 @@ class MessageTraced(TypedDict):
     entry: TracedEntry | None
     recorded_since_ms: int | None
     subscriptions: list[TracedSubscription]
+
+
+class MessagesPage(TypedDict):
+    items: list[MessageRow]
+    next: str | None
+    end: str
+    looked_at: int
+    left: int
+    partition: int
+    partitions: int
+    unreadable: int
 
 
 class MoveShape(TypedDict):
@@ -1595,6 +1634,76 @@ class Audit:
     def start_verification(self, *, idempotency_key: str | None = None) -> TaskRunShape:
         """Verify the whole audit log now; its state is that of the task run."""
         answer: TaskRunShape = self._http.send("POST", "audit/verification", idempotency_key=idempotency_key)
+        return answer
+
+
+class Browse:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        compare: Literal["contains", "eq", "exists", "gt", "lt", "ne"] | None = None,
+        format: Literal["auto", "avro", "cbor", "hex", "json", "msgpack", "protobuf", "text"] | None = None,
+        from_ms: int | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        order: Literal["newest", "oldest"] | None = None,
+        path: str | None = None,
+        position: str | None = None,
+        property: str | None = None,
+        publish_time_ms: int | None = None,
+        subscription: str | None = None,
+        text: str | None = None,
+        until_ms: int | None = None,
+        value: str | None = None,
+    ) -> MessagesPage:
+        """Browse the messages of a topic, or search them: so much with each request."""
+        answer: MessagesPage = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/browse",
+            query={
+                "after": after,
+                "compare": compare,
+                "format": format,
+                "from_ms": from_ms,
+                "key": key,
+                "limit": limit,
+                "order": order,
+                "path": path,
+                "position": position,
+                "property": property,
+                "publish_time_ms": publish_time_ms,
+                "subscription": subscription,
+                "text": text,
+                "until_ms": until_ms,
+                "value": value,
+            },
+        )
+        return answer
+
+    def get(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        message_id: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        format: Literal["auto", "avro", "cbor", "hex", "json", "msgpack", "protobuf", "text"] | None = None,
+    ) -> MessageRow:
+        """A message by its id, found and decoded."""
+        answer: MessageRow = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/browse/{segment(message_id)}",
+            query={"format": format},
+        )
         return answer
 
 
@@ -4692,6 +4801,7 @@ class Resources:
         self.alert_rules = AlertRules(http)
         self.alerts = Alerts(http)
         self.audit = Audit(http)
+        self.browse = Browse(http)
         self.budgets = Budgets(http)
         self.credits = Credits(http)
         self.delayed = Delayed(http)

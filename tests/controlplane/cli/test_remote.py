@@ -109,6 +109,25 @@ def test_control_codes_of_others_do_not_reach_the_terminal(api: FakeApi) -> None
     assert "\x1b" not in shown and "[31m" in shown
 
 
+def test_browsing_goes_on_until_enough_was_found(api: FakeApi) -> None:
+    message = {
+        "message_id": "1:0:-1:-1",
+        "publish_time_ms": 0,
+        "key": "k\x1b",
+        "decoded": True,
+        "value": {"id": 1},
+        "encryption_keys": [],
+        "text": "",
+        "size_bytes": 8,
+    }
+    asked = f"{N}/topics/t/browse?limit=2&path=%24.id&value=1"
+    api.answer("GET", asked, (200, {"items": [message], "next": "-1.1.1.-1", "looked_at": 1, "left": 1}))
+    further = f"{N}/topics/t/browse?after=-1.1.1.-1&limit=1&path=%24.id&value=1"
+    api.answer("GET", further, (200, {"items": [], "next": None, "looked_at": 1, "left": 0}))
+    done = run("browse", "acme/orders/t", "--path", "$.id", "--value", "1", "--count", "2")
+    assert done.output == '1:0:-1:-1  1970-01-01 00:00:00  [k·] {"id": 1}\n', done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "method", "path", "body"),
     [

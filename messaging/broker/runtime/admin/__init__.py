@@ -6,6 +6,7 @@
     status, feed, usage, namespaces, topics, topic_stats, subscriptions, maintenance
                       handlers of one group of methods each; all of them take the broker
     messages, peek    one stored message as Pulsar's tools read it
+    browse            messages of a topic, filtered where they are stored
     stats, pulsar_stats, partitioned_stats
                       a topic's figures in Pulsar's shape: pure
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from messaging.adminrpc.methods import METHODS
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
+from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
 from messaging.broker.runtime.admin.changes import LongChanges
 from messaging.broker.runtime.admin.clients import ClientHandlers
@@ -59,6 +60,7 @@ class AdminHandlers:
         self.moves = MoveHandlers(broker)
         self.news = NewsHandlers(broker)
         self.messages = MessageHandlers(broker)
+        self.browse = BrowseHandlers(broker, scans)
         self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.problems = ProblemHandlers(broker)

@@ -1,0 +1,1 @@
+"""The pages of a topic's messages: `search` is what their form says, `rows` what they show of a message."""

@@ -1,0 +1,116 @@
+"""The messages of a topic: browsing and searching them, and one of them with all that is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+
+from admin_ui import broker
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.messages.form import FIELDS, SearchForm, first_fields, further_fields, uses_further
+from admin_ui.messages.rows import columns_found, shown, whole_text
+from admin_ui.messages.search import SHOWN, Search, search_of
+from admin_ui.pages import crumbs, navigation, sentence, show
+from admin_ui.views.topics import topic_name
+from messaging.adminrpc.diagnosis import MessageTrace
+from messaging.adminrpc.methods import MESSAGES_TRACE
+from messaging.errors import InvalidValue, MagnetarError, TopicNotFound
+from messaging.permissions.model import Action
+from messaging.protocol.names import TopicName
+from tenants.actions.topics import topic_resource
+from tenants.browsing.pages import MessagesPage, browse, message_at, require_reading
+from tenants.browsing.query import message_query
+from tenants.http.request_state import state_of
+from tenants.names import message_of
+
+WHOLE_BYTES_MAX = 1 << 20  # of a payload that is opened
+
+
+@page
+def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    name, here = topic_name(tenant, namespace, topic), reverse("console:messages", args=[tenant, namespace, topic])
+    problem, found = "", dict[str, Any]()
+    try:
+        search = search_of(name, request.GET)
+        found = _found(request, name, search)
+    except TopicNotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
+        state_of(request).nothing_read = True
+    form = SearchForm({"begin": "newest", **request.GET.dict()})
+    part = "parts/messages_found.html" if request.headers.get("HX-Request") else "pages/messages.html"
+    return show(
+        request,
+        part,
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        local=topic,
+        persistent=name.persistent,
+        here=here,
+        first_fields=first_fields(form),
+        further_fields=further_fields(form),
+        uses_further=uses_further(request.GET),
+        searched=any(request.GET.get(field) for field in FIELDS if field not in ("begin", "at", "format", "columns")),
+        problem=problem,
+        **found,
+    )
+
+
+def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str, Any]:
+    require_reading(request.actor, name, search.query)
+    result: MessagesPage = broker.ask(lambda rpc: browse(rpc, name, search.query))
+    state_of(request).nothing_read = search.query.going_on and not result.items
+    columns = search.columns or columns_found(result.items)
+    looked_at = result.looked_at + _looked_before(request)
+    more = "" if result.next is None else search.address(after=result.next, looked=str(looked_at))
+    return {
+        "rows": [shown(row, columns) for row in result.items],
+        "columns": [title for title, _ in columns],
+        "page": result,
+        "partitions": result.partitions or None,
+        "looked_at": looked_at,
+        "total": looked_at + result.left,
+        "more": more,
+        "goes_on": bool(more) and not result.items and "stop" not in request.GET,  # by itself: nothing was found yet
+        "full": len(result.items) >= SHOWN,
+    }
+
+
+def _looked_before(request: ConsoleRequest) -> int:
+    text = request.GET.get("looked", "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
+
+
+@page
+def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, message_id: str) -> HttpResponse:
+    """One message: what it holds, and what became of it."""
+    name, row, traced, problem = topic_name(tenant, namespace, topic), None, None, ""
+    try:
+        query = message_query(name, {"position": message_id, "format": request.GET.get("format", "")})
+        at = message_of(name, message_id)
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, WHOLE_BYTES_MAX))
+        asked = MessageTrace(topic=str(at.topic), ledger_id=at.ledger_id, entry_id=at.entry_id)
+        traced = broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))
+    except TopicNotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
+        state_of(request).nothing_read = row is None
+    here = reverse("console:messages", args=[tenant, namespace, topic])
+    return show(
+        request,
+        "pages/message.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic])), ("Messages", here)),
+        local=topic,
+        here=here,
+        message_id=message_id,
+        row=row,
+        whole=whole_text(row) if row is not None else "",
+        traced=traced,
+        problem=problem,
+        may_publish=request.actor.may(Action.PRODUCE, topic_resource(name)),
+    )

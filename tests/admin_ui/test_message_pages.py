@@ -1,0 +1,87 @@
+"""The pages of a topic's messages: found, shown safely, searched further, for those who may read them, and recorded."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from messaging.broker.runtime.admin.browse import handlers
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from tenants.models import AuditRecord
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import NAMESPACE, Browse, text
+
+TOPIC = "persistent://acme/orders/read"
+PAGE = f"{NAMESPACE}/topics/read/messages"
+
+
+def fill(broker: ConsoleBroker, *values: object) -> None:
+    broker.real.add(TOPIC, "s")
+    broker.real.publish_messages(
+        TOPIC, *(OutgoingMessage(json.dumps(value).encode(), key=f"k{number}") for number, value in enumerate(values))
+    )
+
+
+def test_the_newest_come_first_with_columns_of_their_fields(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": 4711, "who": {"name": "Ada"}}, {"id": 4712, "who": {"name": "<b>Bob"}})
+    owner = browse("owner")
+    page = text(owner, PAGE).partition('id="found"')[2]
+    assert page.index("4712") < page.index("4711") and '<th scope="col">id</th>' in page and "&lt;b&gt;Bob" in page
+    chosen = text(owner, PAGE, begin="oldest", columns="who.name", key="k0")
+    assert '<th scope="col">who.name</th>' in chosen and "<td>Ada</td>" in chosen and "Bob" not in chosen
+    assert "No message matches" in text(owner, PAGE, text="nowhere")
+    assert "messages" in text(owner, f"{NAMESPACE}/topics/read") and PAGE in text(owner, f"{NAMESPACE}/topics/read")
+
+
+def test_one_message_with_what_became_of_it(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": 4711})
+    page = text(browse("owner"), PAGE)
+    address = page.partition(f'href="{PAGE}/')[2].partition('"')[0]
+    whole = text(browse("owner"), f"{PAGE}/{address}")
+    assert "&quot;id&quot;: 4711" in whole and "It has not been sent yet." in whole and "k0" in whole
+    assert "no message id" in text(browse("owner"), f"{PAGE}/x") and "has no entry" in text(browse("owner"), f"{PAGE}/99:0")
+
+
+def test_a_search_that_found_nothing_yet_goes_on_by_itself_and_can_be_stopped(
+    browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(broker, *range(5))
+    monkeypatch.setattr(handlers, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(handlers, "SLICE_ENTRIES", 2)
+    owner = browse("owner")
+    page = text(owner, PAGE, key="k0")
+    assert 'max="5" value="2"' in page and 'hx-trigger="load' in page
+    further = page.partition(f'hx-get="{PAGE}')[2].partition('"')[0].replace("&amp;", "&")
+    part = owner.get(f"{PAGE}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert 'max="5" value="4"' in part and "<html" not in part
+    assert 'hx-trigger="load' not in text(owner, f"{PAGE}{further}&stop=yes")
+    last = part.partition(f'hx-get="{PAGE}')[2].partition('"')[0].replace("&amp;", "&")
+    assert "1 message<" in text(owner, f"{PAGE}{last}")
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 2, "where it began, and what was shown"
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ({"begin": "time", "at": "soon"}, "is not a time"),
+        ({"begin": "message"}, "Say where to begin"),
+        ({"path": "$..x"}, "is not understood"),
+        ({"columns": ",".join("abcdefghi")}, "are more than fit"),
+        ({"begin": "subscription", "at": "absent"}, "absent"),
+        ({"published_from": "2026-03-01 14:00", "published_until": "2026-03-01"}, "not after its beginning"),
+    ],
+)
+def test_what_is_not_understood_is_said(browse: Browse, broker: ConsoleBroker, query: dict[str, str], problem: str) -> None:
+    fill(broker, 1)
+    assert problem in text(browse("owner"), f"{PAGE}?{urlencode(query)}")
+
+
+def test_who_sees_all_but_messages_is_refused(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"secret": "x"})
+    teammate = browse("teammate")
+    assert teammate.get(PAGE).status_code == 403 and teammate.get(f"{PAGE}/1:0").status_code == 403
+    assert PAGE not in text(teammate, f"{NAMESPACE}/topics/read")
+    assert browse("stranger").get(PAGE).status_code == 404
+    assert browse("owner").get(f"{NAMESPACE}/topics/absent/messages").status_code == 404
