@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -10,11 +11,13 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.addresses import short_name
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
 from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.audited import DENIED
 from tenants.actions.audit import sign_audit_head
+from tenants.actions.cursor_moves import MOVES, UNDO_H
 from tenants.audit.diff import changes
 from tenants.audit.reading import LENGTHS_MAX, Filters, Page, filters_of, read_page, records_of
 from tenants.http.audit_export import export
@@ -124,6 +127,17 @@ def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, bac
         return HttpResponseRedirect(back)
 
 
+def _undone_at(row: AuditRecord) -> str:
+    """The address of the moves of a subscription, for one that can still be undone; else ""."""
+    domain, _, rest = row.resource.partition("://")
+    parts = rest.split("/", 3)
+    if row.action not in MOVES or not row.before or row.at < datetime.now(UTC) - timedelta(hours=UNDO_H) or len(parts) != 4:
+        return ""
+    tenant, namespace, _, subscription = parts
+    topic = short_name(f"{domain}://{'/'.join(parts[:3])}")
+    return reverse("console:subscription", args=[tenant, namespace, topic, subscription]) + "#moves-title"
+
+
 def audit_row(row: AuditRecord) -> dict[str, Any]:
     """A record in readable form: with the name of a key, the role of a grant, and what a refused request asked for."""
     before, after = (value if isinstance(value, dict) else {} for value in (row.before, row.after))
@@ -142,5 +156,6 @@ def audit_row(row: AuditRecord) -> dict[str, Any]:
         "key_id": row.key_id,
         "request_id": row.request_id,
         "hash": row.hash,
+        "undone_at": _undone_at(row),
         "changes": changes(row.before, row.after),
     }

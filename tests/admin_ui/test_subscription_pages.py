@@ -7,6 +7,7 @@ import re
 import pytest
 from django.urls import reverse
 
+from admin_ui.views import audit
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
@@ -141,6 +142,19 @@ def test_a_deleted_subscription_comes_back(four: ConsoleBroker, browse: Browse) 
     assert undo is not None and "4 entries are delivered to it" in text(client, undo[0])
     client.post(undo[0], {"confirmed": "yes"})
     assert four.real.topics[PLACED] == {"s"} and backlog(four) == 4
+
+
+def test_the_audit_log_leads_to_what_can_be_undone(four: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = browse("owner")
+    four.real.add(PLACED, "a/b")
+    assert "Undo…" not in text(client, "/tenants/acme/audit")
+    client.post(f"{PAGE}/clear", {"confirm": "s"})
+    address = reverse("console:subscription", args=["acme", "orders", "placed", "a/b"])
+    client.post(f"{address}/clear", {"confirm": "a/b"})
+    page = text(client, "/tenants/acme/audit")
+    assert f'href="{PAGE}#moves-title"' in page and f'href="{address}#moves-title"' in page
+    monkeypatch.setattr(audit, "UNDO_H", 0)
+    assert "Undo…" not in text(client, "/tenants/acme/audit")
 
 
 def test_what_was_acknowledged_one_by_one_stays_so(four: ConsoleBroker, browse: Browse) -> None:

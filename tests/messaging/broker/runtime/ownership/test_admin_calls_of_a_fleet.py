@@ -14,12 +14,14 @@ from messaging.adminrpc.audit import AuditTake
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
+from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
 from messaging.adminrpc.compaction import CompactionBegin, CompactionEnd, CompactionRead, CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     AUDIT_TAKE,
     BROKERS_LIST,
+    CLIENTS_DISCONNECT,
     COMPACTION_ABORT,
     COMPACTION_BEGIN,
     COMPACTION_DUE,
@@ -186,6 +188,15 @@ async def test_subscriptions_of_a_partitioned_topic(fleet: list[RunningBroker]) 
     await ask(fleet[0], SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=PARTITIONED, subscription="s"))
     with pytest.raises(SubscriptionNotFound):
         await ask(fleet[1], SUBSCRIPTIONS_PROPERTIES, reference)
+
+
+async def test_clients_of_a_partitioned_topic_are_disconnected_at_every_broker(fleet: list[RunningBroker]) -> None:
+    asked = ClientsDisconnect(topic=PARTITIONED, dry_run=True)
+    async with connect(fleet[1].service.addresses.service_url, fleet[1].token("owner")) as client, client.producer(PARTITIONED):
+        assert all(serving(fleet, PARTITIONS)), "each serves some"
+        for broker in fleet:
+            assert await ask(broker, CLIENTS_DISCONNECT, asked) == ClientsDisconnected(producers=COUNT)
+        assert (await ask(fleet[0], CLIENTS_DISCONNECT, ClientsDisconnect(topic=PARTITIONED))).producers == COUNT
 
 
 async def test_changes_of_all_partitions(fleet: list[RunningBroker]) -> None:
