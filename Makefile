@@ -135,8 +135,9 @@ oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients
 	$(BIN)/python -m tests.compat.oracle $(ARGS)
 
 .PHONY: clients
-clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript) for their tests
+clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript) and bookies for their tests
 	@$(BIN)/python -m tests.compat.probes install
+	@$(BIN)/python -m tests.compat.bookkeeper.install
 
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on

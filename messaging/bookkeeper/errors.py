@@ -91,6 +91,10 @@ class MalformedMetadata(ClusterError):
     pass
 
 
+class AccessRefused(ClusterError):
+    pass
+
+
 class ProtocolViolation(ClusterError):
     pass
 

@@ -6,15 +6,15 @@ One that cannot be installed is said, and its tests skip and say the same. Nothi
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.installing import Missing, only_mavens_own_repository, require_version, run_command, tool, version_of
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "tests" / "compat" / "clients"
@@ -24,10 +24,6 @@ PYTHON_BEFORE = ("3.10.0", "3.7.0", "3.4.0")
 PYTHON_WITHOUT_ASYNCIO = ("3.4.0",)
 GO_AT_LEAST = (1, 24)
 RUST_AT_LEAST = (1, 85)
-
-
-class Missing(Exception):
-    """What an installation lacks, and how to get it."""
 
 
 @dataclass(frozen=True)
@@ -54,69 +50,35 @@ def _digest(sources: str) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def _version(command: list[str], folder: Path) -> tuple[int, ...]:
-    told = subprocess.run(command, capture_output=True, text=True, cwd=folder).stdout
-    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
-
-
-def _run(command: list[str], folder: Path, **variables: str) -> None:
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=900)
-    if done.returncode:
-        raise Missing(f"{' '.join(command[:3])} failed: {(done.stdout + done.stderr)[-1500:]}")
-
-
-def _tool(name: str, packages: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        raise Missing(f"no {name}: apt-get install {packages}")
-    return path
-
-
-def _require_version(what: str, least: tuple[int, ...], installed: tuple[int, ...]) -> None:
-    if installed < least:
-        raise Missing(f"{what} {'.'.join(map(str, least))} or newer is needed, here is {'.'.join(map(str, installed)) or 'none'}")
-
-
 def _nothing(home: Path) -> None:
     pass
 
 
 def _python(version: str) -> Callable[[Path], None]:
     def install(home: Path) -> None:
-        _run([sys.executable, "-m", "venv", str(home)], ROOT)
+        run_command([sys.executable, "-m", "venv", str(home)], ROOT)
         certifi = re.search(r"^certifi==\S+", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
         options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:"]
         packages = [f"pulsar-client=={version}", certifi[0] if certifi else "certifi"]
-        _run([str(home / "bin" / "python"), "-m", "pip", "install", *options, *packages], ROOT)
+        run_command([str(home / "bin" / "python"), "-m", "pip", "install", *options, *packages], ROOT)
 
     return install
 
 
 def _java(home: Path) -> None:
-    maven, compiler = _tool("mvn", "maven"), _tool("javac", "default-jdk-headless")
+    maven, compiler = tool("mvn", "maven"), tool("javac", "default-jdk-headless")
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={home / 'lib'}"]
     settings = home / "settings.xml"
-    settings.write_text(_only_mavens_own_repository(Path(maven).resolve()))
-    _run([maven, "-q", "-B", "-s", str(settings), "-f", str(PROGRAMS / "java" / "pom.xml"), *goal], home)
+    settings.write_text(only_mavens_own_repository(Path(maven).resolve()))
+    run_command([maven, "-q", "-B", "-s", str(settings), "-f", str(PROGRAMS / "java" / "pom.xml"), *goal], home)
     sources = [str(path) for path in (PROGRAMS / "java").glob("*.java")]
-    _run([compiler, "-nowarn", "-cp", str(home / "lib" / "*"), "-d", str(home / "classes"), *sources], home)
-
-
-def _only_mavens_own_repository(maven: Path) -> str:
-    """Parents of Pulsar's modules name further repositories. This sends every look-up to the one that Maven knows by itself."""
-    for jar in (maven.parents[1] / "lib").glob("maven-model-builder*.jar"):
-        with zipfile.ZipFile(jar) as opened:
-            match = re.search(r"<url>(.*?)</url>", opened.read("org/apache/maven/model/pom-4.0.0.xml").decode())
-        if match:
-            mirror = f"<mirror><id>central</id><mirrorOf>*</mirrorOf><url>{match[1]}</url></mirror>"
-            return f"<settings><mirrors>{mirror}</mirrors></settings>"
-    return "<settings/>"
+    run_command([compiler, "-nowarn", "-cp", str(home / "lib" / "*"), "-d", str(home / "classes"), *sources], home)
 
 
 def _go(home: Path) -> None:
-    compiler = _tool("go", "golang-go")
-    _require_version("Go", GO_AT_LEAST, _version([compiler, "env", "GOVERSION"], home))
-    _run(
+    compiler = tool("go", "golang-go")
+    require_version("Go", GO_AT_LEAST, version_of([compiler, "env", "GOVERSION"], home))
+    run_command(
         [compiler, "build", "-trimpath", "-o", str(home / "probe"), "."],
         PROGRAMS / "go",
         GOTOOLCHAIN="local",
@@ -128,21 +90,23 @@ def _rust(home: Path) -> None:
     compiler = shutil.which("cargo") or shutil.which("cargo", path=Path.home() / ".cargo" / "bin")
     if compiler is None:
         raise Missing("no cargo: install rustup, and with it a toolchain")
-    _require_version("Rust", RUST_AT_LEAST, _version([compiler, "--version"], home))
+    require_version("Rust", RUST_AT_LEAST, version_of([compiler, "--version"], home))
     shutil.copytree(PROGRAMS / "rust", home / "sources")  # Cargo writes a lock file beside them
     protoc = home / "protoc"  # which the client's build runs, from the package that generates our own code
     protoc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grpc_tools.protoc "$@"\n')
     protoc.chmod(0o755)
     built = home / "target"
-    _run([compiler, "build", "--quiet", "--target-dir", str(built)], home / "sources", PROTOC=str(protoc), CARGO_INCREMENTAL="0")
+    run_command(
+        [compiler, "build", "--quiet", "--target-dir", str(built)], home / "sources", PROTOC=str(protoc), CARGO_INCREMENTAL="0"
+    )
     shutil.move(built / "debug" / "probe", home / "probe")
     shutil.rmtree(built)
 
 
 def _javascript(home: Path) -> None:
-    npm = _tool("npm", "npm")
+    npm = tool("npm", "npm")
     shutil.copy(PROGRAMS / "javascript" / "package.json", home)
-    _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"], home)
+    run_command([npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"], home)
 
 
 def _pythons() -> dict[str, Client]:

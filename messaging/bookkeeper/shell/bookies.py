@@ -1,0 +1,224 @@
+"""The bookies of a cluster: who is registered, a connection to each that is used, which ones failed, and how much space they
+have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Set
+from random import SystemRandom
+
+from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core.packets import Answer, Status
+from messaging.bookkeeper.core.placement import Candidate, Placement
+from messaging.bookkeeper.errors import BookkeeperError
+from messaging.bookkeeper.metadata.store import BookieAddress, MetadataStore
+from messaging.bookkeeper.shell.connection import BookieConnection
+
+logger = logging.getLogger("bookkeeper")
+Call = Callable[[BookieConnection], None]
+_WAITING_MAX = 10_000  # requests for a connection that is being made
+
+
+class _Peer:
+    """One bookie's connection: made when it is needed, and after a failure not at once again."""
+
+    def __init__(self, bookies: Bookies, bookie: str) -> None:
+        self._bookies = bookies
+        self._bookie = bookie
+        self._connection: BookieConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[Call, Callable[[Answer], None], int]] = []
+        self._waiting_bytes = 0
+        self._retry_at_s = 0.0
+
+    def call(self, call: Call, answered: Callable[[Answer], None], size: int) -> None:
+        if self._connection is not None and not self._connection.closed:
+            call(self._connection)
+        elif self._connecting is None and asyncio.get_running_loop().time() < self._retry_at_s:
+            answered(Answer(0, Status.CONNECTION_LOST))
+        elif self._waiting_bytes + size > self._bookies.config.bookie_bytes_max or len(self._waiting) >= _WAITING_MAX:
+            answered(Answer(0, Status.OVERLOADED))
+        else:
+            self._waiting.append((call, answered, size))
+            self._waiting_bytes += size
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        config = self._bookies.config
+        connection = None
+        try:
+            async with asyncio.timeout(config.connect_timeout_s):
+                address = self._bookies.address(self._bookie)
+                _, connection = await loop.create_connection(lambda: BookieConnection(config, self._lost), *address)
+                if config.ssl_context is not None:
+                    await connection.start_tls()
+        except (OSError, TimeoutError, ValueError) as error:
+            if connection is not None:
+                connection.close()
+            self._retry_at_s = loop.time() + config.reconnect_pause_s
+            logger.warning("no connection to bookie %s: %s", self._bookie, error or type(error).__name__)
+            connection = None
+        finally:
+            self._connecting = None
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._connection = connection
+            for call, answered, _ in waiting:
+                if connection is None or connection.closed:
+                    answered(Answer(0, Status.CONNECTION_LOST))
+                else:
+                    call(connection)
+
+    def _lost(self, problem: str) -> None:
+        logger.info("the connection to bookie %s ended: %s", self._bookie, problem)
+
+
+class Bookies:
+    """`changed` callbacks are called after bookies came or went, which may give a slot without a bookie one."""
+
+    def __init__(self, config: Config, store: MetadataStore, chance: Callable[[], float] | None = None) -> None:
+        self.config = config
+        self.changed: set[Callable[[], None]] = set()
+        self._store = store
+        self._placement = Placement(chance or SystemRandom().random, config.require_racks)
+        self._known: dict[str, BookieAddress] = {}
+        self._registered: dict[str, BookieAddress] = {}
+        self._peers: dict[str, _Peer] = {}
+        self._failed_until_s: dict[str, float] = {}
+        self._free_bytes: dict[str, int] = {}
+        self._listing: asyncio.Task[None] | None = None
+        self._stale = asyncio.Event()
+
+    async def start(self) -> None:
+        await self._list()
+        self._store.watch_bookies(self._stale.set)
+        self._listing = asyncio.get_running_loop().create_task(self._follow())
+
+    async def stop(self) -> None:
+        if self._listing is not None:
+            self._listing.cancel()
+            await asyncio.gather(self._listing, return_exceptions=True)
+        await asyncio.gather(*(peer.close() for peer in self._peers.values()))
+
+    def registered(self) -> list[BookieAddress]:
+        return sorted(self._registered.values(), key=lambda address: address.bookie)
+
+    def address(self, bookie: str) -> tuple[str, int]:
+        """Of one that is not registered any more, the last one. Raises `ValueError` if there was none."""
+        known = self._known.get(bookie)
+        if known is not None:
+            return known.host, known.port
+        host, colon, port = bookie.rpartition(":")
+        if not colon or not port.isdigit():
+            raise ValueError(f"bookie {bookie} is not registered, so its address is not known")
+        return host, int(port)
+
+    # --- requests: each is answered once ------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        bookie: str,
+        ledger_id: int,
+        entry_id: int,
+        key: bytes,
+        body: bytes,
+        recovery: bool,
+        answered: Callable[[Answer], None],
+    ) -> None:
+        self._peer(bookie).call(lambda peer: peer.add(ledger_id, entry_id, key, body, recovery, answered), answered, len(body))
+
+    def read(self, bookie: str, ledger_id: int, entry_id: int, fence_key: bytes | None, answered: Callable[[Answer], None]) -> None:
+        self._peer(bookie).call(lambda peer: peer.read(ledger_id, entry_id, fence_key, answered), answered, 0)
+
+    # --- choice
+    # --------------------------------------------------------------------------------------------------------------------
+
+    def failed(self, bookie: str) -> None:
+        """It is chosen for new ledgers only where there is no other one, for a while."""
+        self._failed_until_s[bookie] = asyncio.get_running_loop().time() + self.config.failed_bookie_s
+
+    def suspects(self) -> frozenset[str]:
+        now = asyncio.get_running_loop().time()
+        for bookie in [bookie for bookie, until_s in self._failed_until_s.items() if until_s <= now]:
+            del self._failed_until_s[bookie]
+        return frozenset(self._failed_until_s)
+
+    def ensemble(self, size: int, write_quorum: int) -> tuple[str, ...]:
+        """Raises `NotEnoughBookies`."""
+        return self._placement.ensemble(self._candidates(), size, write_quorum)
+
+    def replacements(self, ensemble: tuple[str, ...], slots: Set[int], avoid: Set[str], write_quorum: int) -> dict[int, str]:
+        return self._placement.replacements(self._candidates(), ensemble, slots, avoid, write_quorum)
+
+    def _candidates(self) -> list[Candidate]:
+        suspects = self.suspects()
+        return [
+            Candidate(address.bookie, self._rack(address), self._free_bytes.get(address.bookie), address.bookie in suspects)
+            for address in self.registered()
+            if not address.read_only and address.problem is None
+        ]
+
+    def _rack(self, address: BookieAddress) -> str:
+        return self.config.racks.get(address.bookie, address.rack)
+
+    # --- inside
+    # --------------------------------------------------------------------------------------------------------------------
+
+    def _peer(self, bookie: str) -> _Peer:
+        peer = self._peers.get(bookie)
+        if peer is None:
+            peer = self._peers[bookie] = _Peer(self, bookie)
+        return peer
+
+    async def _list(self) -> None:
+        addresses = await self._store.bookies()
+        for address in addresses:
+            before = self._known.get(address.bookie)
+            if address.problem and (before is None or before.problem != address.problem):
+                logger.warning("bookie %s is not used for new ledgers: %s", address.bookie, address.problem)
+        self._registered = {address.bookie: address for address in addresses}
+        self._known.update(self._registered)
+        for changed in list(self.changed):
+            changed()
+
+    async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        measure_at_s = loop.time()
+        while True:
+            if loop.time() >= measure_at_s:
+                self._measure()
+                measure_at_s = loop.time() + self.config.free_space_interval_s
+            try:
+                async with asyncio.timeout_at(measure_at_s):
+                    await self._stale.wait()
+            except TimeoutError:
+                continue
+            self._stale.clear()
+            try:
+                await self._list()
+            except BookkeeperError as error:
+                logger.warning("the list of bookies could not be read: %s", error)
+                self._stale.set()
+                await asyncio.sleep(self.config.reconnect_pause_s)
+
+    def _measure(self) -> None:
+        for bookie in self._registered:
+            measured = self._measured(bookie)
+            self._peer(bookie).call(lambda peer, measured=measured: peer.disk_space(measured), measured, 0)  # type: ignore[misc]
+
+    def _measured(self, bookie: str) -> Callable[[Answer], None]:
+        def take(answer: Answer) -> None:
+            if answer.status is Status.OK and answer.disk is not None:
+                self._free_bytes[bookie] = answer.disk[1]
+
+        return take

@@ -1,0 +1,161 @@
+"""One connection to one bookie: requests with transaction ids, each answered once, by the bookie or by what happened to it.
+
+An answer that comes after its request timed out is dropped: its id is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
+from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core import packets
+from messaging.bookkeeper.core.packets import Answer, FrameSplitter, Status
+from messaging.bookkeeper.errors import ProtocolViolation
+
+Answered: TypeAlias = Callable[[Answer], None]
+_TICKS_OF_A_TIMEOUT = 4
+
+
+class BookieConnection(asyncio.Protocol):
+    """`lost` is called once, when it can no longer be used; all requests were answered with CONNECTION_LOST before."""
+
+    def __init__(self, config: Config, lost: Callable[[str], None]) -> None:
+        self._config = config
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._splitter = FrameSplitter(config.frame_bytes_max)
+        self._requests: dict[int, tuple[Answered, int]] = {}
+        self._deadlines: deque[tuple[float, int]] = deque()  # all requests have the same timeout, so they end in their order
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_txn_id = 0
+        self._outgoing: list[bytes] = []
+        self._problem = "the bookie closed the connection"
+        self.outstanding_bytes = 0
+        self.closed = False
+
+    # --- requests ----------------------------------------------------------------------------------------------------------------
+
+    def add(self, ledger_id: int, entry_id: int, key: bytes, body: bytes, recovery: bool, answered: Answered) -> None:
+        """OVERLOADED comes at once if the bookie takes nothing any more."""
+        if self.outstanding_bytes + len(body) > self._config.bookie_bytes_max and self.outstanding_bytes:
+            answered(Answer(0, Status.OVERLOADED))
+            return
+        txn_id = self._register(answered, len(body))
+        if txn_id is not None:
+            self._send(packets.encode_add(txn_id, ledger_id, entry_id, key, len(body), recovery), body)
+
+    def read(self, ledger_id: int, entry_id: int, fence_key: bytes | None, answered: Answered) -> None:
+        txn_id = self._register(answered, 0)
+        if txn_id is not None:
+            self._send(packets.encode_read(txn_id, ledger_id, entry_id, fence_key))
+
+    def disk_space(self, answered: Answered) -> None:
+        txn_id = self._register(answered, 0)
+        if txn_id is not None:
+            self._send(packets.encode_bookie_info(txn_id))
+
+    async def start_tls(self) -> None:
+        """Raises `OSError` if the bookie does not offer it or its certificate is not trusted."""
+        context = self._config.ssl_context
+        assert context is not None and self._transport is not None
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        txn_id = self._register(lambda answer: None if future.done() else future.set_result(answer), 0)
+        assert txn_id is not None
+        self._send(packets.encode_start_tls(txn_id))
+        answer = await future
+        if answer.status is not Status.OK:
+            raise ConnectionError(f"the bookie does not start TLS: {answer.status.name}")
+        plain = self._transport
+        peer = self._config.check_hostname or plain.get_extra_info("peername")[0]
+        upgraded = await loop.start_tls(plain, self, context, server_hostname=peer)
+        if upgraded is None:
+            raise ConnectionError("the connection ended while TLS began")
+        self._transport = upgraded
+
+    def close(self, problem: str = "this client closed the connection") -> None:
+        self._problem = problem
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
+    # --- asyncio.Protocol --------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for packet in self._splitter.feed(data):
+                answer = packets.decode_answer(packet)
+                request = self._requests.pop(answer.txn_id, None)
+                if request is not None:
+                    self.outstanding_bytes -= request[1]
+                    request[0](answer)
+        except ProtocolViolation as error:
+            self.close(error.message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self._problem = f"the connection broke: {error}"
+        self._end()
+
+    # --- inside ------------------------------------------------------------------------------------------------------------------
+
+    def _register(self, answered: Answered, size: int) -> int | None:
+        if self.closed:
+            answered(Answer(0, Status.CONNECTION_LOST))
+            return None
+        self._last_txn_id += 1
+        self._requests[self._last_txn_id] = (answered, size)
+        self.outstanding_bytes += size
+        loop = asyncio.get_running_loop()
+        self._deadlines.append((loop.time() + self._config.request_timeout_s, self._last_txn_id))
+        if self._timer is None:
+            self._timer = loop.call_later(self._config.request_timeout_s, self._expire)
+        return self._last_txn_id
+
+    def _send(self, *parts: bytes) -> None:
+        """What is sent in one turn of the loop goes in one call."""
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outgoing += parts
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, []
+        if self._transport is not None and not self.closed:
+            self._transport.writelines(outgoing)
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._requests):
+            _, txn_id = self._deadlines.popleft()
+            request = self._requests.pop(txn_id, None)
+            if request is not None:
+                self.outstanding_bytes -= request[1]
+                request[0](Answer(txn_id, Status.TIMED_OUT))
+        self._timer = None
+        if self._deadlines and not self.closed:
+            pause_s = max(self._deadlines[0][0] - now, self._config.request_timeout_s / _TICKS_OF_A_TIMEOUT / 10)
+            self._timer = loop.call_later(pause_s, self._expire)
+
+    def _end(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        requests, self._requests = self._requests, {}
+        self.outstanding_bytes = 0
+        for txn_id, (answered, _) in requests.items():
+            answered(Answer(txn_id, Status.CONNECTION_LOST))
+        self._lost(self._problem)

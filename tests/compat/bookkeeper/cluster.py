@@ -1,0 +1,211 @@
+"""A ZooKeeper and bookies, each a process of its own in a folder of its own, which a test kills, stops and starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from tests.compat.bookkeeper.install import HOME
+from tests.support.waiting import eventually_sync
+
+_DEBIAN_ZOOKEEPER = Path("/etc/zookeeper/conf/environment")
+_OPENED = [
+    f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "jdk.internal.misc", "java.io", "java.util.zip")
+]
+_JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m", *_OPENED]
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+_CLASS_PATH = f"{HOME}/classes:{HOME}/lib/*"
+
+
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as connecting:
+        connecting.settimeout(1)
+        return connecting.connect_ex(("127.0.0.1", port)) == 0
+
+
+def zookeeper_class_path() -> str:
+    """Debian's package where it is installed, else the one that the bookies bring along."""
+    if _DEBIAN_ZOOKEEPER.exists():
+        match = re.search(r'^CLASSPATH="?([^"\n]*)"?$', _DEBIAN_ZOOKEEPER.read_text(), re.MULTILINE)
+        if match is not None:
+            return match[1].replace("$ZOOCFGDIR", "/etc/zookeeper/conf")
+    return _CLASS_PATH
+
+
+class Server:
+    """One Java process; its output is in `log`."""
+
+    def __init__(self, folder: Path, command: list[str], port: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = port
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "log"
+        return path.read_text(errors="replace")[-3000:] if path.exists() else ""
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
+
+    def wait(self) -> None:
+        process = self._process
+        assert process is not None
+
+        def up() -> bool:
+            if process.poll() is not None:
+                raise RuntimeError(f"{self.folder.name} ended with {process.returncode}: {self.log}")
+            return listens(self.port)
+
+        eventually_sync(up, timeout_s=60)
+
+    def ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """Not a signal that it could handle: it stands still, connections stay."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+class Cluster:
+    """`bookies[i]` is registered as `names[i]`."""
+
+    def __init__(self, folder: Path, bookies: int) -> None:
+        self.folder = folder
+        self.zookeeper_port = free_port()
+        self.hosts = f"127.0.0.1:{self.zookeeper_port}"
+        self.uri = f"zk+hierarchical://{self.hosts}/ledgers"
+        zookeeper = folder / "zookeeper"
+        (zookeeper / "data").mkdir(parents=True)
+        (zookeeper / "zoo.cfg").write_text(
+            f"clientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\ndataDir={zookeeper}/data\ntickTime=500\n"
+            "admin.enableServer=false\nforceSync=no\n4lw.commands.whitelist=*\n"
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        command = [*_JAVA, _QUIET, "-cp", zookeeper_class_path(), main, str(zookeeper / "zoo.cfg")]
+        self.zookeeper = Server(zookeeper, command, self.zookeeper_port)
+        self.bookies = [self._bookie(number) for number in range(bookies)]
+
+    @property
+    def names(self) -> list[str]:
+        return [f"127.0.0.1:{bookie.port}" for bookie in self.bookies]
+
+    def start(self) -> None:
+        self.zookeeper.start()
+        self.zookeeper.wait()
+        shell = [*_JAVA, _QUIET, "-cp", _CLASS_PATH, "org.apache.bookkeeper.bookie.BookieShell"]
+        conf = str(self.bookies[0].folder / "bookie.conf")
+        done = subprocess.run([*shell, "-conf", conf, "initnewcluster"], capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for bookie in self.bookies:
+            bookie.start()
+        for bookie in self.bookies:
+            bookie.wait()
+
+    def kill(self) -> None:
+        for server in (*self.bookies, self.zookeeper):
+            server.kill()
+
+    def bookie_named(self, name: str) -> Server:
+        return self.bookies[self.names.index(name)]
+
+    def one_more(self) -> Server:
+        bookie = self._bookie(len(self.bookies))
+        self.bookies.append(bookie)
+        return bookie
+
+    def _bookie(self, number: int) -> Server:
+        folder, port = self.folder / f"bookie-{number}", free_port()
+        folder.mkdir(parents=True)
+        settings = {
+            "metadataServiceUri": self.uri,
+            "bookiePort": port,
+            "advertisedAddress": "127.0.0.1",
+            "allowLoopback": "true",
+            "journalDirectory": folder / "journal",
+            "ledgerDirectories": folder / "ledgers",
+            "journalMaxSizeMB": 16,
+            "journalPreAllocSizeMB": 1,
+            "journalSyncData": "false",
+            "gcWaitTime": 1000,
+            "diskUsageThreshold": 0.99,
+            "diskUsageWarnThreshold": 0.98,
+            "zkTimeout": 6000,
+            "httpServerEnabled": "false",
+            "skipListSizeLimit": 8 * 1024 * 1024,
+            "nettyMaxFrameSizeBytes": 5 * 1024 * 1024,
+            "logSizeLimit": 64 * 1024 * 1024,
+        }
+        (folder / "bookie.conf").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        main = ["org.apache.bookkeeper.server.Main", "--conf", str(folder / "bookie.conf")]
+        return Server(folder, [*_JAVA, _QUIET, "-cp", _CLASS_PATH, *main], port)
+
+
+class Peer:
+    """Apache's client, in a process of its own."""
+
+    def __init__(self, uri: str) -> None:
+        command = [*_JAVA, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", _CLASS_PATH, "Peer", uri]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._read() == ["ready"]
+
+    def ask(self, *words: object) -> list[str]:
+        """The words of its answer. Raises `PeerError` with what it said."""
+        stdin = self._pipe(self._process.stdin)
+        stdin.write(" ".join(str(word) for word in words) + "\n")
+        stdin.flush()
+        return self._read()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._pipe(self._process.stdin).close()
+        self._pipe(self._process.stdout).close()
+
+    def _read(self) -> list[str]:
+        for line in self._lines():
+            kind, *words = line.split()
+            if kind == "ok":
+                return words
+            if kind == "error":
+                raise PeerError(" ".join(words))
+        raise PeerError("it ended")
+
+    def _lines(self) -> Iterable[str]:
+        return iter(self._pipe(self._process.stdout).readline, "")
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        assert pipe is not None
+        return pipe
+
+
+class PeerError(Exception):
+    pass
