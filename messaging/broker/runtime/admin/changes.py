@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -33,11 +34,15 @@ CHANGE_BYTES = 2_000  # of memory; that of an answer is about what it has in JSO
 OBJECTS = 4
 
 
-class Change:
-    """It ends with an answer or an error."""
+Asked = tuple[str, bytes, bool]  # the method, the request, whether another broker asks
 
-    def __init__(self, method: str, tenant: str, resource: str, started_ms: int) -> None:
+
+class Change:
+    """It ends with an answer or an error. `is_part`: it is what another broker asks for, of a change of its own."""
+
+    def __init__(self, method: str, tenant: str, resource: str, started_ms: int, *, is_part: bool) -> None:
         self.id = uuid.uuid4().hex
+        self.is_part = is_part
         self.method, self.tenant, self.resource = method, tenant, resource
         self.started_ms = started_ms
         self.ended_ms: int | None = None
@@ -83,16 +88,17 @@ class LongChanges:
         self._turns = FairTurns(AT_ONCE, waiting_max=WAITING_MAX)
         self._memory = broker.memory_limiter.egress
         self._changes: dict[str, Change] = {}  # by id, in the order of their begin
-        self._same: dict[tuple[str, bytes], Change] = {}  # under way, by what was asked
+        self._same: dict[Asked, Change] = {}  # under way, by what was asked
         self._ended: dict[str, Change] = {}  # by id, in the order of their end
         self._ended_of: Counter[str] = Counter()  # by tenant
         broker.before_stop.append(self.stop)
 
-    def long(self, method: Method[Any, Any], work: Handler) -> Handler:
-        """The handler of `method` as a job that `work` does."""
+    def long(self, method: Method[Any, Any], work: Handler, *, for_brokers: bool = False) -> Handler:
+        """The handler of `method` as a job that `work` does. `for_brokers`: other brokers ask, who have taken a turn for it and show
+        it; if it took another one here, two brokers could wait for each other for ever."""
 
         async def handler(request: Request) -> Answer:
-            asked = method.name, msgspec.json.encode(request) if method.idempotent else uuid.uuid4().bytes
+            asked = method.name, msgspec.json.encode(request) if method.idempotent else uuid.uuid4().bytes, for_brokers
             change = self._same.get(asked)
             if change is None:
                 change = self._begin(asked, work, request)
@@ -114,7 +120,7 @@ class LongChanges:
 
     @answers(CHANGES_LIST)
     async def list(self, request: ChangesList) -> ChangesUnderWay:
-        changes = [change.shown() for change in self._changes.values() if change.tenant == request.tenant]
+        changes = [change.shown() for change in self._changes.values() if change.tenant == request.tenant and not change.is_part]
         return ChangesUnderWay(changes=changes[::-1])
 
     async def stop(self) -> None:
@@ -125,19 +131,19 @@ class LongChanges:
 
     # --- their life
 
-    def _begin(self, asked: tuple[str, bytes], work: Handler, request: Any) -> Change:
+    def _begin(self, asked: Asked, work: Handler, request: Any) -> Change:
         resource = request.topic if hasattr(request, "topic") else request.namespace
         tenant = parse_topic(resource).tenant if hasattr(request, "topic") else parse_namespace(resource).tenant
-        change = Change(asked[0], tenant, resource, self._broker.now_ms())
+        change = Change(asked[0], tenant, resource, self._broker.now_ms(), is_part=asked[2])
         self._changes[change.id] = self._same[asked] = change
         self._memory.take(tenant, change.size_bytes)
         job = self._run(asked, change, partial(work, request))
         change.task = asyncio.get_running_loop().create_task(job, name=f"{change.method} {resource}")
         return change
 
-    async def _run(self, asked: tuple[str, bytes], change: Change, work: Callable[[], Awaitable[Answer]]) -> None:
+    async def _run(self, asked: Asked, change: Change, work: Callable[[], Awaitable[Answer]]) -> None:
         try:
-            async with self._turns.turn(change.tenant):
+            async with nullcontext() if change.is_part else self._turns.turn(change.tenant):
                 change.progress = Progress()
                 counted_for.set(change.progress)
                 change.answer = await work()

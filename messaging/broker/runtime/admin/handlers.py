@@ -73,8 +73,8 @@ class AdminHandlers:
         self.usage = UsageHandlers(broker)
         self.changes = LongChanges(broker)
         handlers = dict(self._handlers())
-        self.own: Mapping[str, Handler] = self._as_changes(handlers)
-        self.methods: Mapping[str, Handler] = self.own
+        self.own: Mapping[str, Handler] = self._as_changes(handlers, for_brokers=True)
+        self.methods: Mapping[str, Handler] = self._as_changes(handlers)
         if isinstance(broker.owners, FleetMember) and broker.other_brokers is not None:
             self.methods = self._as_changes(Routing(broker, broker.owners, broker.other_brokers).methods(handlers))
 
@@ -83,8 +83,8 @@ class AdminHandlers:
             for method, handler in bound(part):
                 yield method.name, handler
 
-    def _as_changes(self, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
+    def _as_changes(self, handlers: Mapping[str, Handler], *, for_brokers: bool = False) -> dict[str, Handler]:
         return {
-            name: self.changes.long(METHODS[name], handler) if METHODS[name].long_change else handler
+            name: self.changes.long(METHODS[name], handler, for_brokers=for_brokers) if METHODS[name].long_change else handler
             for name, handler in handlers.items()
         }

@@ -1,0 +1,113 @@
+"""Long changes that several brokers have a part in: one turn for each, at the broker that is asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.changes import ChangesList
+from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.methods import CHANGES_LIST, TOPICS_CREATE, TOPICS_DELETE, TOPICS_LOOKUP
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup
+from messaging.broker.runtime.admin import changes
+from messaging.errors import NotReady
+from messaging.identity import service_token
+from messaging.protocol.names import TopicName
+from tests.support.brokers.fleet import running_fleet
+from tests.support.brokers.running_broker import RunningBroker
+from tests.support.waiting import eventually
+
+COUNT = 8
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[RunningBroker]]:
+    """Two brokers, each of which makes one change at a time."""
+    monkeypatch.setattr(changes, "AT_ONCE", 1)
+    async with running_fleet(tmp_path / uuid.uuid4().hex, 2) as brokers:
+        for broker in brokers:
+            await broker.service.owners.look()  # type: ignore[attr-defined]
+        yield brokers
+
+
+async def call(broker: RunningBroker, method: Method[R, A], request: R) -> A:
+    """As the web process does, over the broker's admin RPC."""
+    settings, url = broker.service.settings, broker.service.addresses.rpc_url
+
+    def in_thread() -> A:
+        with closing(AdminRpc(lambda: url, lambda: service_token(settings, "web"), 30)) as rpc:
+            return rpc.call(method, request)
+
+    return await asyncio.to_thread(in_thread)
+
+
+async def owned_by(fleet: list[RunningBroker], owner: RunningBroker) -> str:
+    """A partitioned topic whose record is of this broker; its partitions are of both."""
+    for number in range(100):
+        topic = f"persistent://acme/orders/parts-{number}"
+        lookup = await call(owner, TOPICS_LOOKUP, TopicLookup(topic=topic))
+        if lookup.broker_url == owner.service.addresses.broker_url:
+            await call(owner, TOPICS_CREATE, TopicCreate(topic=topic, partitions=COUNT))
+            return topic
+    raise AssertionError("no topic is placed there")
+
+
+async def test_two_brokers_do_not_wait_for_each_others_turns(fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = [await owned_by(fleet, broker) for broker in fleet]
+    begun, both = set[str](), asyncio.Event()
+
+    for broker in fleet:
+        deleted = broker.service.topics.delete
+
+        async def delete(name: TopicName, deleted=deleted, **how: object) -> None:  # type: ignore[no-untyped-def]
+            """Each change is in the middle, at its own broker, before either goes on to the other one."""
+            begun.add(str(name).partition("-partition-")[0])
+            if len(begun) == len(topics):
+                both.set()
+            await both.wait()
+            await deleted(name, **how)
+
+        monkeypatch.setattr(broker.service.topics, "delete", delete)
+    asked = [
+        asyncio.create_task(call(broker, TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True)))
+        for broker, topic in zip(fleet, topics, strict=True)
+    ]
+    await both.wait()
+    shown = [(await call(broker, CHANGES_LIST, ChangesList(tenant="acme"))).changes for broker in fleet]
+    async with asyncio.timeout(30):
+        await asyncio.gather(*asked)
+    for listed in shown:
+        assert sorted(change.resource for change in listed) == sorted(topics), "each once, whoever is asked"
+
+
+async def test_parts_of_a_change_wait_for_no_turn(fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other broker has as many changes under way as it takes."""
+    first, second = fleet
+    topic, blocking = await owned_by(fleet, first), await owned_by(fleet, second)
+    opened = asyncio.Event()
+    unused = second.service.topics.partitioned.delete
+
+    async def waits(*asked: object, **how: object) -> object:
+        await opened.wait()
+        return await unused(*asked, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(second.service.topics.partitioned, "delete", waits)
+    blocked = asyncio.create_task(call(second, TOPICS_DELETE, TopicDelete(topic=blocking, partitioned=True)))
+
+    async def under_way() -> bool:
+        return bool((await call(second, CHANGES_LIST, ChangesList(tenant="acme"))).changes)
+
+    await eventually(under_way)
+    try:
+        await call(first, TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True))
+    except NotReady as error:
+        pytest.fail(f"it waited for a turn: {error}")
+    finally:
+        opened.set()
+        await blocked
