@@ -17,6 +17,8 @@ from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
+    FEED_APPLY,
+    FEED_PULL,
     MAINTENANCE_RUN,
     METHODS,
     SUBSCRIPTIONS_CREATE,
@@ -31,6 +33,7 @@ from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
+_CONFIRMED_BY_ALL = (FEED_APPLY, FEED_PULL)
 HERE = ""  # in place of an RPC address: this broker
 
 # Those that name a topic and are about metadata, which all brokers share, or about where it is.
@@ -62,6 +65,8 @@ class Routing:
 
     async def _ask_all(self, method: Method[Any, Any], own: Handler, request: Any) -> Answer:
         tenant = request.namespace.partition("/")[0] if hasattr(request, "namespace") else ""
+        if method in _CONFIRMED_BY_ALL:  # one that has just started is asked too
+            await self._owners.refresh()
         places = [HERE, *self._owners.others("rpc_url")]
         return await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
 

@@ -116,7 +116,7 @@ class FleetMember:
     async def _others_are_there(self) -> bool:
         """Or it was waited for them long enough. The first broker would get everything for good if it did not wait."""
         if self._live() < self._brokers and self._now_s() < self._divides_s:
-            await self._look()
+            await self.refresh()
         return self._live() >= self._brokers or self._now_s() >= self._divides_s
 
     def others(self, kind: str) -> list[str]:
@@ -150,8 +150,8 @@ class FleetMember:
         except StoreError as error:
             raise NotReady(f"bundle {bundle} cannot be acquired: {error}; try again in a moment") from None
 
-    async def _look(self) -> None:
-        """Raises `NotReady`."""
+    async def refresh(self) -> None:
+        """What others own and who is alive, as the metadata has it now. Raises `NotReady`."""
         try:
             await self.look()
         except StoreError as error:

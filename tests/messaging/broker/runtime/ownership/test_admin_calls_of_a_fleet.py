@@ -86,7 +86,7 @@ from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER
 from messaging.client import connect
 from messaging.errors import Conflict, NotReady, PreconditionFailed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol.names import parse_topic
-from tests.support.brokers.fleet import running_fleet
+from tests.support.brokers.fleet import fleet_broker, running_fleet
 from tests.support.brokers.running_broker import GRANTS, RunningBroker
 from tests.support.waiting import eventually
 
@@ -417,3 +417,14 @@ async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]
 def test_every_merge_is_of_a_method_that_names_a_topic() -> None:
     assert all("topic" in METHODS[name].request.__struct_fields__ for name in MERGES)
     assert MESSAGES_LIST.name not in MERGES, "a partitioned topic has no messages of its own"
+
+
+async def test_a_change_of_the_feed_reaches_a_broker_that_has_just_started(tmp_path: Path) -> None:
+    """Seen: a namespace was confirmed as made, and a broker whose session nobody had looked at yet refused its topics."""
+    folder = tmp_path / uuid.uuid4().hex
+    async with fleet_broker(folder, 1, 2) as first, fleet_broker(folder, 2, 2) as second:
+        version = first.service.access.view.version
+        change = FeedChange(version=version + 1, kind="namespace", key="acme/new", state={"grants": GRANTS})
+        await ask(second, FEED_APPLY, FeedApply(from_version=version - 1, to_version=version, changes=[]))
+        await ask(first, FEED_APPLY, FeedApply(from_version=version, to_version=version + 1, changes=[change]))
+        assert second.service.access.view.version == version + 1
