@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ PARTITIONS, PLAIN, KEYS, BUNDLES = 8, 4, 5, 16
 WAITING_MAX = 50  # messages without a receipt, of a topic
 AGAIN_S = 60.0  # within that every topic takes messages again; far above what it takes, for machines that are slow
 QUIET_S = 3.0
+READ_AT_ONCE = 1_000
 # What happens, how often, to each other.
 ROUNDS = {"kill": 5, "kill all": 1, "stop": 2, "kill web": 1, "kill the first": 2}
 
@@ -66,7 +67,7 @@ class Publisher:
         )
         self._room = threading.Semaphore(WAITING_MAX)
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def watch(self, since_s: float) -> None:
@@ -82,7 +83,7 @@ class Publisher:
             answer = self._answer(sent, time.monotonic())
             self._producer.send_async(f"{sent.key}:{sent.number}".encode(), answer, partition_key=sent.key)
             number += 1
-            time.sleep(0.002)  # an application with something else to do
+            time.sleep(0.01)  # an application with something else to do
 
     def _answer(self, sent: Sent, published_s: float) -> Callable[[pulsar.Result, object], None]:
         def answered(result: pulsar.Result, message_id: object) -> None:
@@ -187,10 +188,11 @@ class Campaign:
             async with connect(self.platform.ready["broker_url"], token) as client:
                 self.consumers = [Consumer(client, topic) for topic in self.topics]
                 await asyncio.to_thread(self._look_up)
-                assert len(self.owners) == len(self.names), "each broker has topics"
+                assert len(self.owners) == len(self.names), f"not every broker has topics: {dict(self.owners)}"
                 await self._live(rounds, stop_s, progress)
                 await asyncio.to_thread(self._close_publishers)
                 await self._until_quiet()
+                self._check()
                 for consumer in self.consumers:
                     consumer.task.cancel()
                 await asyncio.gather(*(consumer.task for consumer in self.consumers), return_exceptions=True)
@@ -217,14 +219,17 @@ class Campaign:
 
     def _round(self, kind: str, stop_s: float) -> None:
         if kind == "stop":
-            pid = self.platform.child(self.chance.choice(self.names))["pid"]
+            name = self.chance.choice(self.names)
+            pid, own = self.platform.child(name)["pid"], self.owners[self._own_url(name)]
             os.kill(pid, signal.SIGSTOP)
-            time.sleep(stop_s)
+            stopped_s = time.monotonic()
+            self._again(stopped_s, [publisher for publisher in self.publishers if publisher.topic not in own])
+            time.sleep(max(0.0, stopped_s + stop_s - time.monotonic()))
             os.kill(pid, signal.SIGCONT)
-            self._all_again(time.monotonic())
+            self._again(time.monotonic())
         elif kind == "kill web":
             self.platform.kill_child("web")
-            self._all_again(time.monotonic())
+            self._again(time.monotonic())
         else:
             chosen = {"kill all": self.names, "kill the first": self.names[:1]}
             killed = chosen.get(kind, [self.chance.choice(self.names)])
@@ -233,14 +238,14 @@ class Campaign:
             killed_s = time.monotonic()
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-            self._all_again(killed_s)
+            self._again(killed_s)
             self.again_s += [publisher.first_s - killed_s for publisher in self.publishers if publisher.topic in topics]
 
-    def _all_again(self, since_s: float) -> None:
-        """Every topic answered a message that was published since."""
-        for publisher in self.publishers:
+    def _again(self, since_s: float, publishers: Sequence[Publisher] | None = None) -> None:
+        """Each of these, by default all, had a receipt for a message that it published since."""
+        waiting = set(self.publishers if publishers is None else publishers)
+        for publisher in waiting:
             publisher.watch(since_s)
-        waiting = set(self.publishers)
         try:
             eventually_sync(lambda: waiting.difference_update([each for each in waiting if each.first_s]) or not waiting, AGAIN_S)
         except AssertionError:
@@ -267,7 +272,6 @@ class Campaign:
         assert not ended, ended
 
     async def _read_back(self, client: Client) -> None:
-        self._check()
         for publisher in self.publishers:
             stored = [Sent.read(message.payload) async for message in messages(client, publisher.topic)]
             lost = publisher.receipts - set(stored)
@@ -285,9 +289,14 @@ class Campaign:
 
 
 async def messages(client: Client, topic: str) -> AsyncIterator[Message]:
+    """All that are there, while nobody publishes."""
     async with client.reader(topic, EARLIEST) as reader:
         while await reader.has_message():
-            yield await reader.read()
+            for _ in range(READ_AT_ONCE):  # asking costs a round trip
+                try:
+                    yield await reader.read(timeout_s=0.3)
+                except TimeoutError:
+                    break
 
 
 def share(values: Iterable[float], part: float) -> float:

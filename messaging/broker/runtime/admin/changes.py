@@ -94,8 +94,8 @@ class LongChanges:
         broker.before_stop.append(self.stop)
 
     def long(self, method: Method[Any, Any], work: Handler, *, for_brokers: bool = False) -> Handler:
-        """The handler of `method` as a job that `work` does. `for_brokers`: of what other brokers ask for, who have taken a turn for
-        it and show it; if it took another one here, two brokers could wait for each other for ever."""
+        """The handler of `method` as a job that `work` does. `for_brokers`: other brokers ask, who have taken a turn for it
+        and show it; if it took another one here, two brokers could wait for each other for ever."""
 
         async def handler(request: Request) -> Answer:
             asked = method.name, msgspec.json.encode(request) if method.idempotent else uuid.uuid4().bytes, for_brokers
