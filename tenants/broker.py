@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
+from functools import partial
 
 from django.conf import settings as django_settings
 
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
-from messaging.broker_files import any_broker
+from messaging.adminrpc.client import AdminRpc
+from messaging.broker_files import BrokerChoice, any_broker
 from messaging.caller import current_caller
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
@@ -74,7 +75,9 @@ def rpc() -> TypedCalls:
             settings: Settings = django_settings.MAGNETAR
             service: str = django_settings.MAGNETAR_SERVICE
             tls = internal_client_tls(settings, service)
-            _rpc = PooledRpc(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, service), tls=tls))
+            choice = BrokerChoice(settings)
+            token = partial(service_token, settings, service)
+            _rpc = PooledRpc(AdminRpc(choice.rpc_url, token, tls=tls, did_not_answer=choice.did_not_answer))
         return _rpc
 
 

@@ -29,12 +29,14 @@ class Environment:
 
 def environment_of(settings: Settings) -> Environment:
     """The real one: the broker of these settings, called under the worker's service identity. Raises `ConfigError`."""
-    from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+    from messaging.adminrpc.client import AdminRpc
+    from messaging.broker_files import BrokerChoice
     from messaging.identity import service_token
     from messaging.internal_tls import internal_client_tls
 
     tls = internal_client_tls(settings, "worker")
-    rpc = AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"), RPC_TIMEOUT_S, tls)
+    choice = BrokerChoice(settings)
+    rpc = AdminRpc(choice.rpc_url, lambda: service_token(settings, "worker"), RPC_TIMEOUT_S, tls, choice.did_not_answer)
     return Environment(settings, rpc)
 
 

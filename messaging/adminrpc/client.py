@@ -23,11 +23,10 @@ import msgspec
 from messaging import errors
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
-from messaging.broker_files import any_broker
 from messaging.caller import current_caller
 from messaging.internal_tls import InternalClientTls, require_service
 from messaging.local_caller import is_loopback
-from messaging.settings import INTERNAL_TLS, Settings
+from messaging.settings import INTERNAL_TLS
 
 ANSWER_BYTES_MAX = 64 << 20
 
@@ -36,6 +35,10 @@ class _ErrorAnswer(msgspec.Struct):
     code: str = "internal"
     message: str = ""
     change: str = ""
+
+
+class _Unreachable(Exception):
+    """No connection could be made. The text is for people."""
 
 
 class _Broken(Exception):
@@ -48,22 +51,6 @@ def _what_then(method: Method[R, A]) -> str:
     return "try again in a moment; doing it twice does no harm"
 
 
-def broker_rpc_url(settings: Settings) -> str:
-    """Where the broker's admin RPC is: the setting, or what the broker wrote when it became ready. Raises `NotReady`."""
-    if settings.broker_rpc_url:
-        return settings.broker_rpc_url
-    try:
-        return str(any_broker(settings)["rpc_url"])
-    except FileNotFoundError:
-        raise errors.NotReady(
-            "the broker is not running (run/broker.json does not exist in the data directory): start it and try again"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise errors.NotReady(
-            f"run/broker.json in the data directory cannot be read ({type(error).__name__}): restart the broker"
-        ) from None
-
-
 THOUSANDS_TIMEOUT_S = 60.0  # that of `pulsar-admin` for an answer; whoever leaves before ends the work
 
 
@@ -72,7 +59,8 @@ class AdminRpc(TypedCalls):
 
     `url_provider` returns ``http://host:port``, `token_provider` the bearer token of our service identity; both are called as
     needed, so they may cache. `timeout_s` bounds each wait for the broker, but those for figures of thousands of partitions.
-    `tls`: the broker is spoken to over mutual TLS, and no other way; None: on this machine.
+    `tls`: the broker is spoken to over mutual TLS, and no other way; None: on this machine. `did_not_answer` is told the address of
+    a broker that cannot be reached or does not answer in time, so that `url_provider` may choose another.
     """
 
     def __init__(
@@ -81,7 +69,9 @@ class AdminRpc(TypedCalls):
         token_provider: Callable[[], str],
         timeout_s: float = 10.0,
         tls: InternalClientTls | None = None,
+        did_not_answer: Callable[[str], None] = lambda url: None,
     ) -> None:
+        self._did_not_answer = did_not_answer
         self._url_provider = url_provider
         self._token_provider = token_provider
         self.timeout_s = timeout_s
@@ -124,6 +114,7 @@ class AdminRpc(TypedCalls):
                 content = response.read(ANSWER_BYTES_MAX + 1)
         except TimeoutError:
             self.close()
+            self._did_not_answer(url)
             raise errors.NotReady(
                 f"the broker at {url} did not respond to {method.name} within {timeout_s:g} s: {_what_then(method)}"
             ) from None
@@ -148,6 +139,23 @@ class AdminRpc(TypedCalls):
             return kept, self._local.url
         self.close()
         url = self._url_provider()
+        try:
+            connection = self._connect(url)
+        except _Unreachable as error:
+            self._did_not_answer(url)
+            other_url = self._url_provider()
+            if other_url == url:
+                raise errors.NotReady(str(error)) from None
+            url = other_url
+            try:
+                connection = self._connect(url)
+            except _Unreachable as other:
+                raise errors.NotReady(str(other)) from None
+        self._local.connection, self._local.url, self._local.pid = connection, url, os.getpid()
+        return connection, url
+
+    def _connect(self, url: str) -> http.client.HTTPConnection:
+        """Raises `_Unreachable`, `NotReady`."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise errors.NotReady(f"the broker's RPC address {url!r} is not an http:// or https:// URL: correct broker_rpc_url")
@@ -171,11 +179,10 @@ class AdminRpc(TypedCalls):
             raise
         except OSError as error:
             connection.close()
-            raise errors.NotReady(
+            raise _Unreachable(
                 f"the broker is not responding at {url} ({error.strerror or error}): check that it is running, and try again"
             ) from None
-        self._local.connection, self._local.url, self._local.pid = connection, url, os.getpid()
-        return connection, url
+        return connection
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.client import AdminRpc
+from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
@@ -134,7 +135,7 @@ def _compact(folder: Path) -> dict[str, float]:
 def compact(folder: Path) -> None:
     """In the process of the worker."""
     settings = Settings(data_dir=str(folder))
-    rpc = AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"), 60.0)
+    rpc = AdminRpc(BrokerChoice(settings).rpc_url, lambda: service_token(settings, "worker"), 60.0)
     begun = time.perf_counter()
     compact_topic(Environment(settings, rpc), TOPIC, "benchmark", lambda: None)
     seconds, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)

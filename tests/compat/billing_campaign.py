@@ -22,9 +22,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
+from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, reconnected, settle
@@ -72,7 +73,7 @@ class Campaign:
         self.traffic = Traffic(stock, platform.admin_token)
         self.topics = [f"persistent://{tenant}/{name}/orders" for tenant in TENANTS for name in ("one", "two")]
         settings = Settings(data_dir=str(platform.folder))
-        self.rpc = AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"), 60.0)
+        self.rpc = AdminRpc(BrokerChoice(settings).rpc_url, lambda: service_token(settings, "worker"), 60.0)
         self.kills: list[tuple[float, float]] = []  # from the last thing before, until it was back
 
     def prepare(self) -> None:

@@ -14,9 +14,10 @@ import duckdb
 import pulsar
 import pytest
 
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
+from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.settings import Settings
 from spark_jobs.compute import compute
@@ -42,7 +43,7 @@ def test_messages_that_clients_sent_and_received_are_billed(standalone: Standalo
     chance = Random(17)
     topics = _topics(standalone)
     settings = Settings(data_dir=str(standalone.folder))
-    rpc = AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"), 30.0)
+    rpc = AdminRpc(BrokerChoice(settings).rpc_url, lambda: service_token(settings, "worker"), 30.0)
     traffic = Traffic(stock, standalone.admin_token)
     consumers = {topic: traffic.consumer(topic) for topic in topics}
     raw = standalone.folder / "usage" / "raw"

@@ -10,9 +10,10 @@ import duckdb
 import pulsar
 import pytest
 
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
+from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.stock import RECEIVE_MS, Stock, receive
@@ -44,7 +45,7 @@ def keys(standalone: Standalone) -> dict[str, tuple[str, str]]:
 @pytest.fixture
 def rpc(standalone: Standalone) -> Iterator[AdminRpc]:
     settings = Settings(data_dir=str(standalone.folder))
-    with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"))) as rpc:
+    with closing(AdminRpc(BrokerChoice(settings).rpc_url, lambda: service_token(settings, "worker"))) as rpc:
         yield rpc
 
 

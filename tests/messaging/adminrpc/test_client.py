@@ -15,7 +15,7 @@ import pytest
 from messaging import errors
 from messaging.adminrpc import client as client_module
 from messaging.adminrpc.base import Empty, Method, Request
-from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.methods import (
     FEED_VERSION,
@@ -28,6 +28,7 @@ from messaging.adminrpc.methods import (
 )
 from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
+from messaging.broker_files import BrokerChoice
 from messaging.settings import Settings
 
 
@@ -233,7 +234,7 @@ def test_an_answer_without_end_is_refused(broker: Broker, rpc: AdminRpc, monkeyp
 
 def test_a_restarted_broker_is_found_at_its_new_port(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path))
-    with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: "token")) as rpc:
+    with closing(AdminRpc(BrokerChoice(settings).rpc_url, lambda: "token")) as rpc:
         with pytest.raises(errors.NotReady, match="not running"):
             rpc.call(FEED_VERSION, Request())
         (tmp_path / "run").mkdir()
@@ -247,12 +248,44 @@ def test_a_restarted_broker_is_found_at_its_new_port(tmp_path: Path) -> None:
             broker.stop()
 
 
+def test_another_broker_is_asked_where_one_cannot_be_reached(broker: Broker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        away = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    told: list[str] = []
+    with closing(AdminRpc(lambda: broker.url if told else away, lambda: "token", did_not_answer=told.append)) as rpc:
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+    assert told == [away] and len(broker.calls) == 1
+    with (
+        closing(AdminRpc(lambda: away, lambda: "token", did_not_answer=told.append)) as rpc,
+        pytest.raises(errors.NotReady, match=f"not responding at {away}"),
+    ):
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+
+
+def test_one_that_does_not_answer_in_time_is_told(broker: Broker) -> None:
+    told: list[str] = []
+    answered = threading.Event()
+
+    def answer(method: str) -> tuple[int, bytes]:
+        answered.wait(10)
+        return 200, b"{}"
+
+    broker.answer = answer
+    with (
+        closing(AdminRpc(lambda: broker.url, lambda: "token", 0.05, did_not_answer=told.append)) as rpc,
+        pytest.raises(errors.NotReady, match="did not respond"),
+    ):
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+    answered.set()
+    assert told == [broker.url]
+
+
 def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
-    assert broker_rpc_url(Settings(data_dir=str(tmp_path), broker_rpc_url="http://127.0.0.1:1")) == "http://127.0.0.1:1"
+    assert BrokerChoice(Settings(data_dir=str(tmp_path), broker_rpc_url="http://127.0.0.1:1")).rpc_url() == "http://127.0.0.1:1"
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "broker.json").write_text('{"pid": 1}')
     with pytest.raises(errors.NotReady, match="KeyError"):
-        broker_rpc_url(Settings(data_dir=str(tmp_path)))
+        BrokerChoice(Settings(data_dir=str(tmp_path))).rpc_url()
 
 
 def test_a_forked_child_does_not_use_its_parents_connection(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
