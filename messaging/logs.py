@@ -75,6 +75,15 @@ class _Sink:
     debug = info = warning = warn = error = critical = fatal = exception = msg = log = failure = err = _write
 
 
+_OURS = {"messaging", "controlplane", "tenants", "admin_ui", "workers"}  # what libraries add may be whole requests
+_OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "event", "level"}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was given as `extra`."""
+    return {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
+
+
 class Routed(logging.Handler):
     """Brings the records of `logging` into the same lines."""
 
@@ -83,7 +92,9 @@ class Routed(logging.Handler):
             message = record.getMessage()
         except Exception:  # a library's own mistake in its arguments must not become ours
             message = str(record.msg)
-        extra = {"exc_info": record.exc_info} if record.exc_info else {}
+        extra = _fields(record) if record.name.partition(".")[0] in _OURS else {}
+        if record.exc_info:
+            extra["exc_info"] = record.exc_info
         level = min(50, max(10, record.levelno // 10 * 10))
         structlog.get_logger(record.name).log(level, message, **extra)
 

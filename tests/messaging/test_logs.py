@@ -75,6 +75,15 @@ def test_the_records_of_libraries_become_the_same_lines(lines: Lines) -> None:
     assert "old thing" in warned["event"]
 
 
+def test_what_our_own_records_say_beside_their_message_is_kept(lines: Lines) -> None:
+    """Seen: "request failed", and neither which nor why."""
+    logging.getLogger("messaging.broker.http").warning("request failed", extra={"path": "/rpc", "code": "not_ready"})
+    logging.getLogger("library").warning("request failed", extra={"request": "with all its headers"})
+    ours, theirs = lines()
+    assert (ours["path"], ours["code"]) == ("/rpc", "not_ready")
+    assert "request" not in theirs
+
+
 def test_a_librarys_broken_record_is_still_a_line(lines: Lines) -> None:
     # Straight to our handler: pytest's own, which hears the root logger too, makes an error of it.
     logs.Routed().emit(logging.LogRecord("library", logging.WARNING, __file__, 1, "%d items", ("many",), None))

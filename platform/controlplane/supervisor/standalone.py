@@ -51,9 +51,12 @@ def _broker(settings: Settings, number: int) -> ChildSpec:
         broker_id = f"{settings.broker_id.removesuffix('-1')}-{number}"
         of_number = msgspec.structs.replace(of_number, broker_id=broker_id, ws_port=0, broker_rpc_port=0)
     name = of_number.broker_path.name
-    pins = {"MAGNETAR_WS_PORT": "ws_url", "MAGNETAR_BROKER_RPC_PORT": "rpc_url"}
-    if number == 1:
-        pins |= {"MAGNETAR_BROKER_PORT": "broker_url", "MAGNETAR_BROKER_TLS_PORT": "broker_url_tls"}
+    pins = {
+        "MAGNETAR_BROKER_PORT": "broker_url",
+        "MAGNETAR_BROKER_TLS_PORT": "broker_url_tls",
+        "MAGNETAR_WS_PORT": "ws_url",
+        "MAGNETAR_BROKER_RPC_PORT": "rpc_url",
+    }
     if settings.brokers > 1:
         pins |= {"MAGNETAR_BROKER_OWN_PORT": "own_url", "MAGNETAR_BROKER_OWN_TLS_PORT": "own_url_tls"}
     return ChildSpec(
