@@ -105,6 +105,7 @@ ownership: setup $(VENV)/.installed-test ## let a million things happen to a fle
 .PHONY: bookkeeper
 bookkeeper: setup $(VENV)/.installed-test ## let a million things happen to ledgers of BookKeeper, their writers and recoveries; STEPS=10000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.bookkeeper --steps $(STEPS) $(ARGS)
+
 .PHONY: fleet
 fleet: setup $(VENV)/.installed-test ## kill and stop the brokers of one machine 100 times under stock clients; ARGS="--rounds 20 --brokers 2 --seed 7"
 	$(BIN)/python -m tests.compat.fleet_campaign $(ARGS)

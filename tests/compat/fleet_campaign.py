@@ -83,7 +83,7 @@ class Publisher:
             answer = self._answer(sent, time.monotonic())
             self._producer.send_async(f"{sent.key}:{sent.number}".encode(), answer, partition_key=sent.key)
             number += 1
-            time.sleep(0.01)  # an application with something else to do
+            self._closed.wait(0.01)  # an application with something else to do
 
     def _answer(self, sent: Sent, published_s: float) -> Callable[[pulsar.Result, object], None]:
         def answered(result: pulsar.Result, message_id: object) -> None:
@@ -153,6 +153,10 @@ class Campaign:
             assert made.status == 204, made.text
 
     @property
+    def _consuming(self) -> list[asyncio.Task[None]]:
+        return [consumer.task for consumer in self.consumers]
+
+    @property
     def topics(self) -> list[str]:
         """Partitioned ones as they are addressed."""
         plain = [f"plain-{number}" for number in range(PLAIN)]
@@ -193,9 +197,9 @@ class Campaign:
                 await asyncio.to_thread(self._close_publishers)
                 await self._until_quiet()
                 self._check()
-                for consumer in self.consumers:
-                    consumer.task.cancel()
-                await asyncio.gather(*(consumer.task for consumer in self.consumers), return_exceptions=True)
+                for task in self._consuming:
+                    task.cancel()
+                await asyncio.gather(*self._consuming, return_exceptions=True)
                 await self._read_back(client)
             stock.close()
         finally:
@@ -208,7 +212,7 @@ class Campaign:
                 order = self.chance.sample([kind for kind, share in ROUNDS.items() for _ in range(share)], sum(ROUNDS.values()))
             kind = order.pop()
             self.rounds[kind] += 1
-            await asyncio.sleep(self.chance.uniform(0.2, 1.0))
+            await asyncio.wait(self._consuming, timeout=self.chance.uniform(0.2, 1.0))  # they do not end by themselves
             before = len(self.again_s)
             await asyncio.to_thread(self._round, kind, stop_s)
             self._check()
@@ -224,7 +228,7 @@ class Campaign:
             os.kill(pid, signal.SIGSTOP)
             stopped_s = time.monotonic()
             self._again(stopped_s, [publisher for publisher in self.publishers if publisher.topic not in own])
-            time.sleep(max(0.0, stopped_s + stop_s - time.monotonic()))
+            threading.Event().wait(stopped_s + stop_s - time.monotonic())
             os.kill(pid, signal.SIGCONT)
             self._again(time.monotonic())
         elif kind == "kill web":
@@ -260,7 +264,7 @@ class Campaign:
         before = -1
         while before != (now := sum(len(consumer.acknowledged) for consumer in self.consumers)):
             before = now
-            await asyncio.sleep(QUIET_S)
+            await asyncio.wait(self._consuming, timeout=QUIET_S)
 
     # --- what must hold
 
@@ -268,7 +272,7 @@ class Campaign:
         faults = [fault for publisher in self.publishers for fault in publisher.faults]
         faults += [fault for consumer in self.consumers for fault in consumer.faults]
         assert not faults, faults[:5]
-        ended = [consumer.task.exception() for consumer in self.consumers if consumer.task.done()]
+        ended = [task.exception() for task in self._consuming if task.done()]
         assert not ended, ended
 
     async def _read_back(self, client: Client) -> None:
