@@ -3,7 +3,8 @@
 A reverse proxy on the same machine makes all its clients look local. Three things must therefore hold: the platform listens on
 loopback only (`host`), which a deployment for other machines does not; both ends of the connection are loopback addresses; and no
 header says that the request was forwarded. The binary protocol has no such header, but a CONNECT that names an original principal
-or a proxy is refused, and a PROXY protocol line is not a valid frame.
+or a proxy is refused (but of another broker of the platform, which says whether its client is local), and a PROXY protocol line is
+not a valid frame.
 """
 
 from __future__ import annotations
@@ -32,6 +33,17 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def own_address(host: str) -> str:
+    """How a listener bound to `host` is reached from this machine."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host or "127.0.0.1"
+    if not address.is_unspecified:
+        return host
+    return "::1" if address.version == 6 else "127.0.0.1"
 
 
 def _says_forwarded(name: str) -> bool:

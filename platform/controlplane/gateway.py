@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from messaging.broker_files import any_broker
 from messaging.http_server.tunnel import Tunnels
+from messaging.local_caller import own_address
 from messaging.settings import Settings
 from messaging.tls import certificate_files
 
@@ -59,24 +59,13 @@ def target(settings: Settings) -> Target:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OSError(f"run/broker.json in the data directory names no WebSocket port ({type(error).__name__})") from None
     context = _pinned(settings) if written.scheme == "wss" else None
-    return Target(_own_address(settings.host), port, context, "")
+    return Target(own_address(settings.host), port, context, "")
 
 
 @cache
 def _authorities() -> ssl.SSLContext:
     """Those of the system. Loading them takes tens of milliseconds."""
     return ssl.create_default_context()
-
-
-def _own_address(host: str) -> str:
-    """How a listener bound to `host` is reached from this machine."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host or "127.0.0.1"
-    if not address.is_unspecified:
-        return host
-    return "::1" if address.version == 6 else "127.0.0.1"
 
 
 def _pinned(settings: Settings) -> ssl.SSLContext:

@@ -172,6 +172,7 @@ class ProducerLine:
         self.blocks: list[int] = []
         self.producer_name = handle.producer_name
         self.last_sequence_id = handle.last_sequence_id
+        self.gathers = handle.gathers
         self._line = line
         self._handle = handle
         self._listener = listener

@@ -55,12 +55,8 @@ class ServiceIdentityVerifier(Protocol):
     def verify(self, token: str, now_ms: int) -> Principal: ...
 
 
-class BinaryConnection(Protocol):
-    """A connection of the binary protocol: `messaging.broker.runtime.wire.connection`."""
-
-    principal: Principal | None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+class StreamEnd(Protocol):
+    """Takes the bytes of a peer: a connection of the binary protocol, or what passes them on."""
 
     def connection_lost(self, exc: Exception | None) -> None: ...
 
@@ -69,6 +65,14 @@ class BinaryConnection(Protocol):
     def pause_writing(self) -> None: ...
 
     def resume_writing(self) -> None: ...
+
+
+class BinaryConnection(StreamEnd, Protocol):
+    """A connection of the binary protocol: `messaging.broker.runtime.wire.connection`."""
+
+    principal: Principal | None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
 
 # Whether it is encrypted -> a connection that was not made yet.

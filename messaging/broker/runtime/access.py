@@ -128,6 +128,10 @@ class Access:
                 return Principal(ANONYMOUS)
             raise AuthenticationFailed("a token is required: create a key in the console and connect with token authentication")
         principal = self.issuers.principal(token, self.now_ms()) or self.verifier.verify(token, self.now_ms())
+        return await self.admitted(principal, address)
+
+    async def admitted(self, principal: Principal, address: str) -> Principal:
+        """Who is known, if its key still lets it in from there. Raises `AuthenticationFailed`, `NotReady`."""
         if not principal.key_id:
             return principal
         revoked = self.view.key_revoked(principal.key_id)

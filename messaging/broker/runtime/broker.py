@@ -38,6 +38,7 @@ from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREAD
 from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
+from messaging.broker.runtime.ownership.delegation import DelegationVerifier
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.news import FleetNews
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
@@ -114,9 +115,11 @@ class Broker:
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
+        self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):
             self.other_brokers = OtherBrokers(settings)
+            self.delegations = DelegationVerifier(settings)
             self.before_stop.append(self.other_brokers.stop)
         self._log_health = self.background.register("ledger_log")
 

@@ -127,9 +127,15 @@ class Peers:
             raise NotReady(f"too many connections: {reason}")
 
     def left(self, peer: Peer) -> None:
-        self._handshakes.pop(peer).cancel()
-        self.connections.discard(peer)
+        self.passed_on(peer)
         self.shares.leave(peer)
+
+    def passed_on(self, peer: Peer) -> None:
+        """Another broker serves it, and ends it. It keeps its place among the connections of its tenant here."""
+        due = self._handshakes.pop(peer, None)
+        if due is not None:
+            due.cancel()
+        self.connections.discard(peer)
 
     def follow(self, view: ControlView, changed: Iterable[tuple[str, str]]) -> None:
         """These entities (kind, key) of the view changed: what lives by keys that were revoked or deleted ends."""

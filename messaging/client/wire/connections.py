@@ -22,8 +22,8 @@ Command = pb.Command
 class Connections:
     """One connection for each broker, to it or through a proxy.
 
-    Over WebSockets there is only the service URL: the gateway is in the broker, whose answer to a lookup names addresses that a
-    client behind a proxy cannot reach."""
+    Over WebSockets there is only the service URL: the gateway is in a broker, which serves the topic itself, or passes a connection
+    on to the broker that its answer to a lookup names."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Connections:
             answer = (await connection.request(Command.LOOKUP, "lookup", request)).lookup_response
             if answer.response == pb.LookupResponse.Failed:
                 raise from_wire(answer.error, answer.message)
-            if self.service[0].web_socket:
+            if self.service[0].web_socket and not answer.proxy_through_service_url:
                 return connection
             if answer.response == pb.LookupResponse.Connect and answer.proxy_through_service_url:
                 return await self._through_service(self._named(answer))
@@ -152,14 +152,16 @@ class Connections:
         raise Unreachable(f"the lookup of {topic} was redirected more than {REDIRECTS_MAX} times")
 
     def _named(self, answer: pb.LookupResponse) -> Address:
-        url = answer.broker_service_url_tls if self.service[0].tls else answer.broker_service_url
+        # Over WebSockets it is a name, by which the gateway knows the broker.
+        tls = self.service[0].tls and not self.service[0].web_socket
+        url = answer.broker_service_url_tls if tls else answer.broker_service_url
         if not url:
             raise Unreachable("the broker that serves the topic has no address for this kind of connection")
         try:
             address = parse_addresses(url)[0]
         except InvalidValue:
             raise Unreachable(f"the broker names an address of another one that is none: {url[:200]!r}") from None
-        if self.service[0].tls and not address.tls:
+        if tls and not address.tls:
             raise Unreachable(f"the broker names {address}: whoever connected with TLS gives no key to an address without")
         return address
 

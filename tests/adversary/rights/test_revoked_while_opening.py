@@ -71,7 +71,9 @@ class Ends:
 
 async def producer(world: BrokerWorld, ends: Ends) -> LocalProducer:
     principal = await world.service.authenticate(world.token("writer"), local=True)
-    return await world.sessions.open_producer(principal, TOPIC, None, ends)
+    opened = await world.sessions.open_producer(principal, TOPIC, None, ends)
+    assert isinstance(opened, LocalProducer)
+    return opened
 
 
 async def consumer(world: BrokerWorld, ends: Ends) -> LocalConsumer:

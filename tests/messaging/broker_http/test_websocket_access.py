@@ -14,9 +14,9 @@ from messaging.permissions.model import Principal
 from messaging.permissions.table import WEBSOCKET
 from messaging.protocol.names import parse_topic
 from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PATTERN, PRODUCER, READER, TOPICS, with_token
-from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.http_edge import Edge, running_edge
 from tests.support.brokers.storage_broker import ADMIN
+from tests.support.clients.websocket_peer import close_of
 
 
 class Forgetful(LocalSessions):

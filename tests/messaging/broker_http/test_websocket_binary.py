@@ -22,9 +22,9 @@ from messaging.client.wire.parser import Parser
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.session import EARLY_BYTES_MAX
-from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.running_broker import RunningBroker, running_broker
 from tests.support.clients.raw_http import ask, get, peers
+from tests.support.clients.websocket_peer import close_of
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"

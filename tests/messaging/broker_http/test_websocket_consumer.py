@@ -12,9 +12,9 @@ from messaging.broker.runtime.topics.persistent import persistent
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from tests.messaging.broker_http.addresses import CONSUMER, READER, TOPIC, publish
-from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
 from tests.support.brokers.http_edge import Edge, receive_json, send_json
 from tests.support.clients.batches import store_frame
+from tests.support.clients.websocket_peer import close_of, masked_text_frame
 from tests.support.waiting import eventually
 
 SHARED = CONSUMER + "?subscriptionType=Shared"  # counts redeliveries, as Exclusive does not

@@ -19,9 +19,9 @@ from messaging.errors import MagnetarError, MessageTooLarge, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, TOPIC, publish
-from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.http_edge import FIXED, Edge, receive_json, send_json
 from tests.support.clients.batches import store_frame
+from tests.support.clients.websocket_peer import close_of
 from tests.support.waiting import eventually
 
 LIMITED = CONSUMER + "?subscriptionType=Shared&negativeAckRedeliveryDelay=10&maxRedeliverCount=1"

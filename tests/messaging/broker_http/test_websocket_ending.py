@@ -10,8 +10,8 @@ from messaging.errors import (
     TopicNotFound,
 )
 from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PRODUCER, TOPIC, publish
-from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.http_edge import Edge, receive_json, send_json
+from tests.support.clients.websocket_peer import close_of
 from tests.support.waiting import eventually
 
 

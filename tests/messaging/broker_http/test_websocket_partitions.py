@@ -17,9 +17,9 @@ from messaging.message_id import decode_message_id
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, READER, TOPIC
-from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.http_edge import ROLES, Edge, changes, receive_json, running_edge, send_json
 from tests.support.clients.batches import single, store
+from tests.support.clients.websocket_peer import close_of
 from tests.support.waiting import eventually
 
 NAME = parse_topic(TOPIC)

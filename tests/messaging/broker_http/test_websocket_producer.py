@@ -8,8 +8,8 @@ from messaging.broker.http.websocket.frames import position_text
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import NotAuthorized, NotReady, QuotaExceeded
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
-from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
 from tests.support.brokers.http_edge import Edge, receive_json, running_edge, send_json
+from tests.support.clients.websocket_peer import close_of, masked_text_frame
 from tests.support.waiting import eventually
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from messaging.broker.runtime.main import announce
 from tests.support.brokers.running_broker import RunningBroker, running_broker
@@ -20,8 +21,8 @@ async def running_fleet(folder: Path, count: int) -> AsyncIterator[list[RunningB
 
 
 @asynccontextmanager
-async def fleet_broker(folder: Path, number: int, count: int) -> AsyncIterator[RunningBroker]:
+async def fleet_broker(folder: Path, number: int, count: int, **settings: Any) -> AsyncIterator[RunningBroker]:
     """One of them; the first one goes first."""
-    async with running_broker(folder, brokers=count, broker_number=number, broker_id=f"broker-{number}") as broker:
+    async with running_broker(folder, brokers=count, broker_number=number, broker_id=f"broker-{number}", **settings) as broker:
         announce(broker.service.settings, broker.service)
         yield broker

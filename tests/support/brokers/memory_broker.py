@@ -31,8 +31,7 @@ from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.listeners import Addresses
 from messaging.broker.runtime.local.consumer import LocalConsumer
-from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.local.messages import OutgoingMessage, ProducerHandle
 from messaging.broker.runtime.local.sessions import HEALTH_TOPIC, LocalSessions
 from messaging.broker.runtime.metering.setup import meter_usage
 from messaging.broker.runtime.topics.topic import Topic
@@ -291,7 +290,7 @@ class MemoryBroker(TypedCalls):
     def unload(self, topic: str) -> None:
         self.run(self.service.topics.unload(parse_topic(topic)))
 
-    def connect_producer(self, topic: str) -> LocalProducer:
+    def connect_producer(self, topic: str) -> ProducerHandle:
         return self.run(self.sessions.open_producer(ADMIN, topic, None, Inbox()))
 
     def connect_consumer(self, topic: str, subscription: str) -> LocalConsumer:

@@ -11,8 +11,7 @@ from typing import Any
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
-from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
@@ -65,7 +64,7 @@ async def storage_broker(
 class Sender:
     """One open producer. Sequence ids are the numbers that it sends."""
 
-    def __init__(self, producer: LocalProducer, told: Inbox) -> None:
+    def __init__(self, producer: ProducerHandle, told: Inbox) -> None:
         self.producer = producer
         self.told = told
 

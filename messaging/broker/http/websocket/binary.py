@@ -23,7 +23,7 @@ from messaging.broker.http.asgi import (
     header,
     peer_certificate,
 )
-from messaging.broker.http.context import BinaryConnection, EdgeContext, MakeConnection
+from messaging.broker.http.context import BinaryConnection, EdgeContext, MakeConnection, StreamEnd
 from messaging.broker.http.websocket.link import BAD_DATA, GOING_AWAY, NORMAL
 from messaging.broker.http.websocket.memory import MessageThrottle
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotReady
@@ -48,7 +48,7 @@ class WebSocketTransport(asyncio.Transport):
         certificate: Mapping[str, Any] | None = None,
         closing: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__({"peername": peer, "sockname": own, "peercert": certificate})
+        super().__init__({"peername": peer, "sockname": own, "peercert": certificate, "websocket": True})
         self._on_closing = closing
         self.cut = asyncio.get_running_loop().create_future()  # resolved when the WebSocket is to end at once
         self._unsent: deque[bytes | memoryview] = deque()
@@ -59,13 +59,24 @@ class WebSocketTransport(asyncio.Transport):
         self._to_send = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._connection: BinaryConnection | None = None
+        self._connection: StreamEnd | None = None
         self._limits: MessageLimits | None = None
 
     def begin(self, connection: BinaryConnection, limits: MessageLimits) -> None:
         self._connection = connection
         self._limits = limits
         connection.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._connection is not None and not self._closing:
+            self._connection.data_received(data)
+
+    def end(self, connection: BinaryConnection) -> None:
+        """The WebSocket is over, for `connection` and for who took its place."""
+        self.abort()
+        if self._connection is not None and self._connection is not connection:
+            self._connection.connection_lost(None)
+        connection.connection_lost(None)
 
     # --- for the connection
 
@@ -78,6 +89,12 @@ class WebSocketTransport(asyncio.Transport):
             self._limits = None
         self._to_send.set()
         self._watch_buffer()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self._connection = protocol
+        self._writing_paused = False
+        self._may_read.set()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         for data in list_of_data:
@@ -210,18 +227,17 @@ async def _serve(context: EdgeContext, make: MakeConnection, scope: Scope, recei
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
         transport.begin(connection, limits)
         try:
-            await _run(transport, connection, receive, send)
+            await _run(transport, receive, send)
         finally:
-            transport.abort()
-            connection.connection_lost(None)
+            transport.end(connection)
     except OSError:
         pass  # the peer went away
     finally:
         context.counters.connections["binary"] -= 1
 
 
-async def _run(transport: WebSocketTransport, connection: BinaryConnection, receive: Receive, send: Send) -> None:
-    reader = asyncio.create_task(_read(transport, connection, receive))
+async def _run(transport: WebSocketTransport, receive: Receive, send: Send) -> None:
+    reader = asyncio.create_task(_read(transport, receive))
     writer = asyncio.create_task(transport.write_all(send))
     try:
         await asyncio.wait({reader, writer, transport.cut}, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +254,7 @@ async def _run(transport: WebSocketTransport, connection: BinaryConnection, rece
             raise result
 
 
-async def _read(transport: WebSocketTransport, connection: BinaryConnection, receive: Receive) -> str | None:
+async def _read(transport: WebSocketTransport, receive: Receive) -> str | None:
     """Returns why the peer broke the rules of this sub-protocol; None if it left."""
     empty = 0
     while await transport.may_read():
@@ -251,8 +267,8 @@ async def _read(transport: WebSocketTransport, connection: BinaryConnection, rec
         empty = 0 if data else empty + 1
         if empty > EMPTY_MESSAGES_MAX:
             return f"{EMPTY_MESSAGES_MAX} messages in a row were empty"
-        if data and not transport.is_closing():
-            connection.data_received(data)
+        if data:
+            transport.data_received(data)
     return None
 
 

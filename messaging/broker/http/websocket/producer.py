@@ -223,13 +223,20 @@ class ProducerSession:
         gathered, producer.gathered = producer.gathered, []
         if not gathered:
             return
+        if producer.handle.gathers:
+            self._publish_together(producer.handle, gathered)
+            return
+        for each in gathered:
+            self._publish_together(producer.handle, [each])
+
+    def _publish_together(self, handle: ProducerHandle, gathered: list[tuple[OutgoingMessage, _Slot]]) -> None:
         slots = [slot for _, slot in gathered]
 
         def on_receipt(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
             self._answer(slots, positions, error)
 
         try:
-            producer.handle.publish([message for message, _ in gathered], on_receipt)
+            handle.publish([message for message, _ in gathered], on_receipt)
         except MagnetarError as error:
             self._answer(slots, None, error)
 

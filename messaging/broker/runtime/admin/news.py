@@ -22,6 +22,7 @@ class NewsHandlers:
             if not exists:
                 broker.policies.topic_deleted(name)
             broker.topic_watches.list_changed(name, exists)
+            broker.topic_followers.list_changed(name, exists)
         for text, partitions in request.grown.items():
             broker.topics.partitioned.has_grown(parse_topic(text), partitions)
         for tenant in request.made:

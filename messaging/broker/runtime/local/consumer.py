@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from messaging.broker.core.consumer import Consumer
@@ -18,6 +18,7 @@ from messaging.broker.runtime.client_subscriptions import delete_subscription
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
     DeliveredMessage,
+    InitialPosition,
     MessagePosition,
 )
 from messaging.broker.runtime.local.open_batches import OpenBatches, words
@@ -27,7 +28,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 
 PRUNE_AT = 1024  # batches held before those that others acknowledged are looked for
 
@@ -153,10 +154,23 @@ class LocalConsumer:
         if len(self.subscription.consumers) > 1:
             raise PreconditionFailed(f"subscription {self.subscription.name!r} has other consumers: close them first")
 
-    def reached(self, batches_max: int) -> tuple[Position, dict[Position, int]]:
-        """Up to where everything is acknowledged, and of up to so many batches behind it a bit for each message that is not."""
+    @property
+    def continues(self) -> bool:
+        """Without a durable subscription nobody else knows how far it was."""
+        return not self.subscription.durable and self.topic.keeps_messages
+
+    def continue_from(self, batches_max: int) -> tuple[InitialPosition, MessagePosition | None, dict[Position, int]]:
+        """For one that takes its place: after what is acknowledged without a gap, and of up to so many batches behind it a bit for
+        each message that is not."""
         cursor = self.subscription.cursor
-        return cursor.mark_delete, {position: bits_of(words) for position, words in islice(cursor.batches.items(), batches_max)}
+        start = None if cursor.mark_delete == EARLIEST else MessagePosition(*cursor.mark_delete)
+        return "earliest", start, {position: bits_of(words) for position, words in islice(cursor.batches.items(), batches_max)}
+
+    def unacknowledged_ledgers(self) -> Iterator[int]:
+        """Those of which its subscription may have messages that were not acknowledged."""
+        if self.topic.keeps_messages:
+            done = self.subscription.cursor.mark_delete.ledger_id
+            yield from (ledger_id for ledger_id in self.topic.ledger_list.ids if ledger_id >= done)
 
     def leave(self) -> None:
         """Its client is gone: nothing is taken or handed over, and whoever wants its place gets it. `close` follows."""

@@ -117,6 +117,7 @@ Receipt = Callable[[Sequence[MessagePosition] | None, MagnetarError | None], Non
 class ProducerHandle(Protocol):
     producer_name: str
     last_sequence_id: int  # highest already stored under this name, -1 for none
+    gathers: bool  # `publish` takes several messages, which are then stored or refused together
 
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         """Appends the messages as consecutive entries. `on_receipt` is called exactly once, later, in the order of publishing."""

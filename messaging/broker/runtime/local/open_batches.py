@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from messaging.storage.ledger_store import Position
 
@@ -68,6 +69,13 @@ class OpenBatches:
         """Forgets those that others acknowledged meanwhile."""
         for position in [position for position in self._open if acknowledged(position)]:
             self.discard(position)
+
+    def discard_oldest(self) -> None:
+        self.discard(next(iter(self._open)))
+
+    def open_bits(self, batches_max: int) -> dict[Position, int]:
+        """Of so many at most, a bit for each message that is not acknowledged."""
+        return dict(islice(self._open.items(), batches_max))
 
     def clear(self) -> None:
         for position in list(self._open):

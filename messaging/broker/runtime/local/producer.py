@@ -9,23 +9,14 @@ from functools import partial
 
 from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.local.messages import (
-    EncryptionContext,
-    MessagePosition,
-    OutgoingMessage,
-    ProducerListener,
-    Receipt,
-)
+from messaging.broker.runtime.local.frames import message_frame
+from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerListener, Receipt
 from messaging.broker.runtime.topics.limits.admission import check_spend_cap
 from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, QuotaExceeded, StorageFailed
-from messaging.limits.binary import BINARY
-from messaging.limits.model import violation
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
-from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import build_send
 from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import Position, StoreError
 
@@ -35,6 +26,7 @@ class LocalProducer:
     permission checks."""
 
     action = Action.PRODUCE
+    gathers = True
 
     def __init__(
         self,
@@ -115,24 +107,9 @@ class LocalProducer:
     def _frame(self, message: OutgoingMessage) -> bytes:
         """Raises `ValueError` for what a message cannot hold."""
         sequence_id = self._sequence if message.sequence_id is None else message.sequence_id
-        wrong = violation("sequence_id", sequence_id, BINARY["Send.sequence_id"])
-        if wrong is not None:
-            raise ValueError(wrong)
-        metadata = pb.Metadata(producer_name=self.producer_name, sequence_id=sequence_id, publish_time=self.service.now_ms())
-        for key, value in message.properties.items():
-            metadata.properties.add(key=key, value=value)
-        if message.key is not None:
-            metadata.partition_key = message.key
-        if message.event_time_ms:
-            metadata.event_time = message.event_time_ms
-        if message.null_value:
-            metadata.null_value = True
-        if message.encryption is not None:
-            _encrypt(metadata, message.encryption)
-        if message.deliver_at_ms:
-            metadata.deliver_at_time = message.deliver_at_ms
+        frame = message_frame(message, 0, self.producer_name, sequence_id, self.service.now_ms())
         self._sequence = max(self._sequence, sequence_id + 1)
-        return build_send(0, sequence_id, metadata, message.payload)
+        return frame
 
     # --- from the topic
 
@@ -214,13 +191,3 @@ class LocalProducer:
         self.open = False
         self.topic.producers.detach(self._producer)
         self.service.peers.sessions.discard(self)
-
-
-def _encrypt(metadata: pb.Metadata, encryption: EncryptionContext) -> None:
-    for name, key in encryption.keys.items():
-        pairs = [pb.KeyValue(key=label, value=value) for label, value in key.metadata.items()]
-        metadata.encryption_keys.add(key=name, value=key.value, metadata=pairs)
-    metadata.encryption_param = encryption.param
-    if encryption.compression != "NONE":
-        metadata.compression = pb.Compression.Value(encryption.compression)  # type: ignore[assignment]
-        metadata.uncompressed_size = encryption.uncompressed_bytes

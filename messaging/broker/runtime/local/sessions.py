@@ -20,15 +20,18 @@ from messaging.broker.runtime.local.messages import (
     InitialPosition,
     MessagePosition,
     OutgoingMessage,
+    ProducerHandle,
     ProducerListener,
     SubscriptionKind,
     TopicListener,
 )
 from messaging.broker.runtime.local.pattern_consumer import PatternConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.local.remote_service import RemoteService
 from messaging.broker.runtime.local.shared_permits import SharedPermits
-from messaging.broker.runtime.local.topic_consumer import TopicConsumer
+from messaging.broker.runtime.local.topic_consumer import PartConsumer, TopicConsumer
 from messaging.broker.runtime.local.topics_consumer import TOPICS_MAX, ConsumerOpening, OpenTopicConsumer, TopicsConsumer
+from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
@@ -51,13 +54,32 @@ class LocalSessions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         number = broker.settings.broker_number
+        self._fleet = broker.delegations is not None
+        self._remote_service: RemoteService | None = None
         self._health_topic = HEALTH_TOPIC if number == 1 else HEALTH_TOPIC._replace(local=f"health-{number}")
+
+    async def _elsewhere(self, name: TopicName) -> Elsewhere | None:
+        """The other broker that serves the topic; None: this one does. Raises `NotFound` of the namespace, `NotReady`."""
+        await self._broker.require_namespace(str(name.namespace))
+        return await self._broker.owners.where(name)
+
+    @property
+    def _remote(self) -> RemoteService:
+        if self._remote_service is None:
+            from messaging.broker.runtime.remote.sessions import RemoteSessions  # it loads the SDK, which takes a while
+
+            self._remote_service = RemoteSessions(self._broker)
+        return self._remote_service
 
     async def open_producer(
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
-    ) -> LocalProducer:
+    ) -> ProducerHandle:
         name = parse_topic(topic)
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        if self._fleet:
+            elsewhere = await self._elsewhere(name)
+            if elsewhere is not None:
+                return await self._remote.open_producer(principal, name, producer_name or "", sink, elsewhere, encrypts=encrypts)
         opened = await self._broker.open_topic(name, writable=True)
         await opened.writable()
         await probe_producers(opened.producers.table, producer_name or "")
@@ -120,6 +142,62 @@ class LocalSessions:
         opened.consumers.attach(existing, consumer.consumer, KINDS[kind])
         self._broker.peers.sessions.add(consumer)
         return consumer
+
+    async def _open_part(
+        self,
+        principal: Principal,
+        topic: TopicName,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        start: MessagePosition | None,
+        sink: ConsumerListener,
+        *,
+        consumer_name: str,
+        priority: int,
+        shared: SharedPermits,
+        wanted: dict[Position, int],
+        create: bool,
+    ) -> PartConsumer:
+        """A consumer of a plain topic or a partition, here or at another broker."""
+        if self._fleet:
+            chosen = subscription_name(subscription)
+            resource = Resource(topic.tenant, str(topic.namespace), str(topic), chosen)
+            await self._broker.authorize(principal, Action.CONSUME, resource)
+            elsewhere = await self._elsewhere(topic)
+            if elsewhere is not None:
+                return await self._remote.open_consumer(
+                    principal,
+                    topic,
+                    chosen,
+                    KINDS[kind],
+                    initial,
+                    durable,
+                    start,
+                    sink,
+                    elsewhere,
+                    consumer_name=consumer_name,
+                    priority=priority,
+                    shared=shared,
+                    wanted=wanted,
+                    create=create,
+                )
+        return await self.open_consumer(
+            principal,
+            str(topic),
+            subscription,
+            kind,
+            initial,
+            durable,
+            start,
+            sink,
+            consumer_name=consumer_name,
+            priority=priority,
+            shared=shared,
+            wanted=wanted,
+            create=create,
+        )
 
     async def subscribe(
         self,
@@ -253,10 +331,10 @@ class LocalSessions:
             *,
             shared: SharedPermits,
             wanted: dict[Position, int],
-        ) -> LocalConsumer:
-            return await self.open_consumer(
+        ) -> PartConsumer:
+            return await self._open_part(
                 principal,
-                str(topic),
+                topic,
                 subscription,
                 kind,
                 initial,

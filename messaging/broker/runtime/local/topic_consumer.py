@@ -14,7 +14,6 @@ import structlog
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.runtime.detach import Detach, DetachAll
-from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
     DeliveredMessage,
@@ -27,7 +26,7 @@ from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.turn_slices import TurnSlices, all_in_slices
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import Position
 
 log = structlog.get_logger("broker.local")
 
@@ -37,6 +36,32 @@ BACK_OFF_S, BACK_OFF_MAX_S = 0.1, 10.0  # before it is opened again, where that 
 ACKS_WAITING_MAX = 1_000  # acknowledgements kept until their partitions are opened again; what is more is delivered again
 BATCHES_KEPT_MAX = 100  # of which a reader had a part when its topic was closed
 LASTING = (401, 403, 404)  # statuses of errors for which opening again would not help
+
+
+class PartConsumer(Protocol):
+    """The consumer of a plain topic or a partition: `LocalConsumer`, or one of a topic of another broker."""
+
+    @property
+    def continues(self) -> bool:
+        """One that takes its place must be told where to begin."""
+
+    def serve(self, permits: int) -> None: ...
+
+    def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]: ...
+
+    def nack(self, positions: Sequence[MessagePosition]) -> None: ...
+
+    def check_alone(self) -> None: ...
+
+    async def unsubscribe(self) -> None: ...
+
+    def continue_from(self, batches_max: int) -> tuple[InitialPosition, MessagePosition | None, dict[Position, int]]: ...
+
+    def unacknowledged_ledgers(self) -> Iterator[int]: ...
+
+    def leave(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class OpenConsumer(Protocol):
@@ -51,7 +76,7 @@ class OpenConsumer(Protocol):
         *,
         shared: SharedPermits,
         wanted: dict[Position, int],
-    ) -> LocalConsumer: ...
+    ) -> PartConsumer: ...
 
 
 class _Part:
@@ -63,7 +88,7 @@ class _Part:
         self.initial: InitialPosition = initial
         self.start = start
         self.wanted: dict[Position, int] = {}
-        self.consumer: LocalConsumer | None = None
+        self.consumer: PartConsumer | None = None
         self.ended = False
         self.back_off_s = 0.0
 
@@ -77,14 +102,9 @@ class _Part:
 
     def closed(self, error: MagnetarError | None) -> None:
         consumer, self.consumer = self.consumer, None
-        if consumer is not None and not consumer.subscription.durable and consumer.topic.keeps_messages:
-            self._continue_after(consumer)
+        if consumer is not None and consumer.continues:
+            self.initial, self.start, self.wanted = consumer.continue_from(BATCHES_KEPT_MAX)
         self._whole.part_closed(self, error)
-
-    def _continue_after(self, consumer: LocalConsumer) -> None:
-        """Without a durable subscription nobody else knows how far it was."""
-        position, self.wanted = consumer.reached(BATCHES_KEPT_MAX)
-        self.initial, self.start = "earliest", None if position == EARLIEST else MessagePosition(*position)
 
 
 class TopicConsumer:
@@ -304,10 +324,8 @@ class TopicConsumer:
     def unacknowledged_ledgers(self) -> Iterator[int]:
         """Those of which its subscription may have messages that were not acknowledged, as far as its partitions are open."""
         for part in self._parts.values():
-            consumer = part.consumer
-            if consumer is not None and consumer.topic.keeps_messages:
-                done = consumer.subscription.cursor.mark_delete.ledger_id
-                yield from (ledger_id for ledger_id in consumer.topic.ledger_list.ids if ledger_id >= done)
+            if part.consumer is not None:
+                yield from part.consumer.unacknowledged_ledgers()
 
     def close(self) -> None:
         """What was open is detached in slices, and counts as gone already."""
@@ -318,14 +336,14 @@ class TopicConsumer:
         self._stop()
         return self._left(self._take_consumers())
 
-    def _take_consumers(self) -> list[LocalConsumer]:
+    def _take_consumers(self) -> list[PartConsumer]:
         """Those that are open. They are no longer consumers of parts."""
         consumers = [part.consumer for part in self._parts.values() if part.consumer is not None]
         for part in self._parts.values():
             part.consumer = None
         return consumers
 
-    def _left(self, consumers: list[LocalConsumer]) -> list[Detach]:
+    def _left(self, consumers: list[PartConsumer]) -> list[Detach]:
         if not consumers and not self._charged_bytes:
             return []
         for consumer in consumers:

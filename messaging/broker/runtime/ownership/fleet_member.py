@@ -120,7 +120,6 @@ class FleetMember:
         return self._live() >= self._brokers or self._now_s() >= self._divides_s
 
     def others(self, kind: str) -> list[str]:
-        """The addresses of this kind of the other brokers that are alive, as far as is known."""
         live = [session for session in self.owners.sessions.values() if session.live and session.broker_id != self._broker_id]
         return [session.addresses[kind] for session in live]
 

@@ -26,6 +26,9 @@ class Owners(Protocol):
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         """Those of them that are served here. Raises `NotReady` where it is not known of one."""
 
+    def others(self, kind: str) -> list[str]:
+        """The addresses of this kind of the other brokers that are alive, as far as is known."""
+
 
 class SoleOwner:
     """There is one broker, and everything is here."""
@@ -38,6 +41,9 @@ class SoleOwner:
 
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         return names
+
+    def others(self, kind: str) -> list[str]:
+        return []
 
 
 class PartitionsElsewhere(Protocol):

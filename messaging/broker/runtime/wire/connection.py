@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 import structlog
 
-from messaging.broker.core.clients.client_info import LOCAL_CLIENT
+from messaging.broker.core.clients.client_info import LOCAL_CLIENT, ClientInfo
 from messaging.broker.core.memory.memory_charge import MemoryCharge
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.peers import Connected
@@ -68,6 +68,8 @@ class Connection(asyncio.Protocol):
         self.peer = ""
         self.address = ""
         self.local = False  # the peer is on this machine, so its address identifies nobody
+        self.same_machine = False  # the other end of the socket is
+        self.over_websocket = False
         self.principal: Principal | None = None
         self.client_version = ""
         self.client_info = LOCAL_CLIENT  # until CONNECT
@@ -87,6 +89,8 @@ class Connection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.address = str(peer[0]) if peer else "?"
         own = transport.get_extra_info("sockname")
+        self.over_websocket = bool(transport.get_extra_info("websocket"))
+        self.same_machine = bool(peer and own and peer[0] == own[0]) and not self.over_websocket
         self.local = bool(peer and own and is_local_caller(service.settings.host, peer[0], own[0]))
         self.throttle = ReadThrottle(self.transport, service.ingress_limiter)
         self.memory_charge = MemoryCharge(service.memory_limiter.sessions, self.address)
@@ -147,6 +151,20 @@ class Connection(asyncio.Protocol):
             self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
 
     # --- identity of the peer
+
+    def stands_for(self, address: str, peer: str, *, local: bool, sessions: bool) -> None:
+        """A broker of this machine is at the other end, for a client of its own."""
+        self.address, self.local, self.endpoints.of_sessions = address, local, sessions
+        self.peer = peer or address
+        self.client_info = LOCAL_CLIENT if sessions else ClientInfo(self.peer, self.client_version)
+
+    def passed_on(self, principal: Principal) -> None:
+        """Another broker serves the peer from now on. What is left of this is its place among the connections."""
+        self.principal = principal
+        self.closed = True
+        self._leave()
+        self.out.end()
+        self.service.peers.passed_on(self)
 
     def signed_in(self, principal: Principal) -> None:
         """The answer to CONNECT or to an auth challenge identified the peer. It is challenged again when the credential expires."""

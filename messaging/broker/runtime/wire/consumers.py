@@ -48,7 +48,8 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     if body.read_compacted and not topic.keeps_messages:
         raise NotAllowed(f"{topic.text} is a non-persistent topic: it keeps no messages, and has no compacted ones")
-    count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, body.consumer_id))
+    consumer_id = 0 if connection.endpoints.of_sessions else body.consumer_id  # of another broker: new each time
+    count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, consumer_id))
     never_used = not (topic.ledger.stored_bytes or topic.used)
     schema_version = await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=never_used)
     subscription = await _subscription(service, connection, topic, name, body)

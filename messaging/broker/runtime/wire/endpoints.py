@@ -50,6 +50,7 @@ class Endpoints:
         self.memory_charge = memory_charge
         self.probe: Callable[[], Awaitable[None] | None] = lambda: None
         self.knows_end_of_topic = False  # the client understands REACHED_END_OF_TOPIC
+        self.of_sessions = False  # another broker serves clients of single messages, and is told why something is closed
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.opening: dict[int, OpeningProducer] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.websocket_proxy import pass_on, port_of_other
 from messaging.errors import AuthenticationFailed, MagnetarError
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.version import VERSION
 
+_NO_PROXY = "this broker does not accept connections through a proxy: connect directly"
+
 
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
-    """Answers CONNECTED; or sends an ERROR without a request id and closes the connection (as Pulsar does)."""
-    if body.proxy_to_broker_url or body.original_principal:
-        fail(connection, AuthenticationFailed("this broker does not accept connections through a proxy: connect directly"))
-        return
+    """Answers CONNECTED; or sends an ERROR without a request id and closes the connection (as Pulsar does). A WebSocket that
+    wants another broker is handed over to it, and answered by it."""
     try:
-        principal = await _principal(service, connection, body.auth_method_name, body.auth_data)
-        service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
+        if body.original_principal:
+            principal = await _delegated(service, connection, body)
+        else:
+            principal = await _principal(service, connection, body.auth_method_name, body.auth_data)
+            port = _port_of_other(service, connection, body.proxy_to_broker_url)
+            service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
+            if port:
+                await pass_on(service, connection, body, replace(principal, address=connection.address), port)
+                return
     except MagnetarError as error:
         fail(connection, error)
         return
     connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
-    connection.endpoints.knows_end_of_topic = (
+    connection.endpoints.knows_end_of_topic = connection.endpoints.of_sessions or (
         connection.client_version.startswith("Pulsar-Java") and connection.protocol_version >= 9
     )
     connection.signed_in(principal)
@@ -35,6 +45,26 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True, supports_topic_watchers=True),
     )
     connection.send(frames.command(pb.Command.CONNECTED, connected=connected))
+
+
+async def _delegated(service: Broker, connection: Connection, body: pb.Connect) -> Principal:
+    """Another broker of this machine says who its client is. That broker counts it as a connection."""
+    if service.delegations is None:
+        raise AuthenticationFailed(_NO_PROXY)
+    client = service.delegations.verified(body, service.now_ms(), same_machine=connection.same_machine)
+    principal = await service.access.admitted(client.principal, client.address)
+    service.peers.shares.leave(connection)
+    connection.stands_for(client.address, client.peer, local=client.local, sessions=client.sessions)
+    return principal
+
+
+def _port_of_other(service: Broker, connection: Connection, wanted: str) -> int:
+    """0: it wants this broker."""
+    if not wanted:
+        return 0
+    if service.delegations is None or not connection.over_websocket:
+        raise AuthenticationFailed(_NO_PROXY)
+    return port_of_other(service, wanted)
 
 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:

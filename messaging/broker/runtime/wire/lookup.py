@@ -30,14 +30,16 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
     await service.require_namespace(resource.namespace)
     elsewhere = await service.owners.where(parse_topic(resource.topic), sent=body.authoritative)
     addresses = asdict(service.addresses) if elsewhere is None else elsewhere.addresses
+    # Over a WebSocket another broker is reached through this one, which acquires the topic when it is opened.
+    through_here = connection.over_websocket and elsewhere is not None
     # A broker that is to acquire the topic is asked again, and told by `authoritative` that it is.
-    final = elsewhere is None or elsewhere.owner
+    final = elsewhere is None or elsewhere.owner or through_here
     answer = pb.LookupResponse(
         request_id=body.request_id,
         response=pb.LookupResponse.Connect if final else pb.LookupResponse.Redirect,
         authoritative=True,
         broker_service_url=addresses["broker_url"],
-        proxy_through_service_url=False,
+        proxy_through_service_url=through_here,
     )
     if addresses.get("broker_url_tls"):  # clients take one that is there for an address, even if it is empty
         answer.broker_service_url_tls = addresses["broker_url_tls"]

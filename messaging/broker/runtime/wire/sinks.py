@@ -47,6 +47,16 @@ class ReceiptSender:
         if producer.producer_id in self._endpoints.opening:
             self.refused(producer, NotReady("the topic was closed: open the producer again"))
             return
+        attached = self._endpoints.producers.get(producer.producer_id)
+        reason = attached[0].closed if attached is not None and self._endpoints.of_sessions else None
+        if reason is not None:
+            why = pb.SendError(
+                producer_id=producer.producer_id,
+                sequence_id=frames.UNSOLICITED,
+                error=cast(Any, reason.wire_code),
+                message=reason.message,
+            )
+            self._out.gather(frames.command(pb.Command.SEND_ERROR, send_error=why))
         self._endpoints.end_producer(producer.producer_id)
         closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
         self._out.gather(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
@@ -229,5 +239,9 @@ class MessageSender:
 
     def closed(self, consumer: Consumer) -> None:
         if self._endpoints.drop_consumer(consumer.consumer_id) is not None:
+            reason = self.topic.closed if self._endpoints.of_sessions else None
+            if reason is not None:
+                why = pb.AckResponse(consumer_id=consumer.consumer_id, error=cast(Any, reason.wire_code), message=reason.message)
+                self._out.gather(frames.command(pb.Command.ACK_RESPONSE, ack_response=why))
             closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)
             self._out.gather(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))

@@ -1,0 +1,106 @@
+"""A WebSocket of the binary protocol whose client wants another broker of this machine: its bytes go there and back as they are.
+
+A client behind a WebSocket reaches one port only. Its lookup says that the broker of a topic is reached through it; it opens
+another WebSocket whose CONNECT names that broker, as to Pulsar's proxy. It is identified here, and has its place among the
+connections of its tenant here; the broker that it wants is told who it is, checks its key and its permissions, and ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.delegation import act_for, delegated_client, port_of
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.errors import NotReady
+from messaging.local_caller import own_address
+from messaging.permissions.model import Principal
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+
+DIAL_S = 5.0
+UNSENT_BYTES = 64 << 10  # that an end has not taken, before the other is not read any more
+
+
+def port_of_other(service: Broker, wanted: str) -> int:
+    """Where to connect for the broker that a CONNECT names, 0 for this one. Raises `NotReady`: no address but those of the brokers
+    of this machine is ever connected to."""
+    name = wanted.partition("://")[2] or wanted
+    here = service.addresses
+    if name in {url.partition("://")[2] for url in (here.broker_url, here.broker_url_tls) if url}:
+        return 0
+    plain, secure = service.owners.others("broker_url"), service.owners.others("broker_url_tls")
+    for url, url_tls in zip(plain, secure, strict=True):
+        if name in (url.partition("://")[2], url_tls.partition("://")[2]):
+            return port_of(url)
+    raise NotReady(f"no broker of this machine is at {name[:100]!r}: look the topic up again")
+
+
+async def pass_on(service: Broker, connection: Connection, body: pb.Connect, principal: Principal, port: int) -> None:
+    """`connection` has handed its transport over afterwards. Raises `NotReady`."""
+    connect = pb.Connect()
+    connect.CopyFrom(body)
+    act_for(service.settings, connect, delegated_client(principal, peer=connection.peer, local=connection.local))
+    host = own_address(service.settings.plain_host)
+    target = _TargetEnd(connection.transport, frames.command(pb.Command.CONNECT, connect=connect))
+    try:
+        async with asyncio.timeout(DIAL_S):
+            await asyncio.get_running_loop().create_connection(lambda: target, host, port)
+    except (OSError, TimeoutError):
+        raise NotReady("the broker that serves the topic cannot be reached at the moment: try again") from None
+    if connection.closed:
+        target.end()
+        return
+    connection.passed_on(principal)
+    connection.transport.set_protocol(_ClientEnd(target))
+
+
+class _TargetEnd(asyncio.Protocol):
+    """The connection to the other broker."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: asyncio.Transport, connect: bytes) -> None:
+        self._client = client
+        self._connect = connect
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
+        self.transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        self.transport.write(self._connect)
+        self._connect = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._client.write(data)
+
+    def pause_writing(self) -> None:
+        self._client.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._client.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.close()
+
+    def end(self) -> None:
+        self.transport.close()
+
+
+class _ClientEnd(asyncio.Protocol):
+    """The WebSocket, instead of the connection that it was."""
+
+    def __init__(self, target: _TargetEnd) -> None:
+        self._target = target
+
+    def data_received(self, data: bytes) -> None:
+        self._target.transport.write(data)
+
+    def pause_writing(self) -> None:
+        self._target.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._target.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._target.end()
