@@ -150,6 +150,10 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_policies"): Action.TOPIC_ADMIN,
     ("GET", "console:messages"): Action.MESSAGE_READ,
     ("GET", "console:message"): Action.MESSAGE_READ,
+    ("GET", "console:messages_export"): Action.MESSAGE_READ,
+    ("GET", "console:message_payload"): Action.MESSAGE_READ,
+    ("GET", "console:message_publish"): Action.PRODUCE,  # and MESSAGE_READ for one like another, which it records
+    ("POST", "console:message_publish"): Action.PRODUCE,
     ("GET", "console:delayed"): Action.NAMESPACE_READ,  # and CONSUME for the list of messages
     ("POST", "console:delayed"): Action.PRODUCE,
     ("GET", "console:delayed_chart"): Action.NAMESPACE_READ,
@@ -378,6 +382,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
     ("POST", "console:usage_compute"): "usage.compute",
     ("POST", "console:task_decide"): "task",  # .requeue or .discard
+    ("POST", "console:message_publish"): "message.publish",
     ("POST", "console:delayed"): "delayed",  # .cancel or .reschedule
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
@@ -396,6 +401,8 @@ AUDITED: dict[tuple[str, str], str] = {
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "console:messages"): "message.browse",
     ("GET", "console:message"): "message.read",
+    ("GET", "console:messages_export"): "message.export",
+    ("GET", "console:message_payload"): "message.read",
 }
 AUDITED |= PAYLOAD_READS
 

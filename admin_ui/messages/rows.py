@@ -29,6 +29,11 @@ class MessageLine:
     cells: list[str]
     whole: str
 
+    @property
+    def short_id(self) -> str:
+        """Without what says nothing."""
+        return self.row.message_id.removesuffix(":-1").removesuffix(":-1")
+
 
 def shown(row: MessageRow, columns: Sequence[tuple[str, Path]]) -> MessageLine:
     whole = whole_text(row)

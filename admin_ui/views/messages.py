@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui import broker
@@ -32,6 +33,9 @@ WHOLE_BYTES_MAX = 1 << 20  # of a payload that is opened
 def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name, here = topic_name(tenant, namespace, topic), reverse("console:messages", args=[tenant, namespace, topic])
     problem, found = "", dict[str, Any]()
+    if receipt := request.GET.get("receipt", "").strip():
+        state_of(request).nothing_read = True
+        return HttpResponseRedirect(_looked_up(name, receipt, (tenant, namespace, topic)))
     try:
         search = search_of(name, request.GET)
         found = _found(request, name, search)
@@ -70,6 +74,8 @@ def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str
         "rows": [shown(row, columns) for row in result.items],
         "columns": [title for title, _ in columns],
         "page": result,
+        "all": search.address(),
+        "may_publish": request.actor.may(Action.PRODUCE, topic_resource(name)),
         "partitions": result.partitions or None,
         "looked_at": looked_at,
         "total": looked_at + result.left,
@@ -77,6 +83,15 @@ def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str
         "goes_on": bool(more) and not result.items and "stop" not in request.GET,  # by itself: nothing was found yet
         "full": len(result.items) >= SHOWN,
     }
+
+
+def _looked_up(name: TopicName, receipt: str, parts: tuple[str, str, str]) -> str:
+    """The page of a message, or of those with a key."""
+    try:
+        message_of(name, receipt)
+    except InvalidValue:
+        return reverse("console:messages", args=parts) + "?" + urlencode({"begin": "oldest", "key": receipt})
+    return reverse("console:message", args=[*parts, receipt])
 
 
 def _looked_before(request: ConsoleRequest) -> int:

@@ -76,6 +76,8 @@ def read_payload(
 ) -> Reading:
     """Never raises: what cannot be read as it should is shown as what it looks like, with the problem."""
     problem, budget = "", Budget(values_max)
+    if wanted == "hex":
+        return Reading("hex")
     if reader is not None and wanted in _BY_SCHEMA:
         try:
             return _of(reader.format, reader.read(payload, budget))

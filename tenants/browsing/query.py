@@ -69,7 +69,7 @@ def message_query(topic: TopicName, parameters: Mapping[str, str]) -> MessageQue
         raise InvalidValue("position, publish_time_ms and subscription each say where to begin: give one of them")
     after = given.get("after", "")
     return MessageQuery(
-        place=_token(after) if after else _place(topic, position),
+        place=message_place(after) if after else _place(topic, position),
         subscription=given.get("subscription", ""),
         publish_time_ms=_number(given, "publish_time_ms", 0, TIME_MS_MAX),
         newest_first=newest_first,
@@ -112,7 +112,8 @@ def _place(topic: TopicName, position: str) -> Place | None:
     return Place(message.topic.partition, message.ledger_id, message.entry_id, message.batch_index)
 
 
-def _token(text: str) -> Place:
+def message_place(text: str) -> Place:
+    """Of a token. Raises `InvalidValue`."""
     match = _TOKEN.fullmatch(text)
     place = Place(*map(int, match.groups())) if match else None
     if (

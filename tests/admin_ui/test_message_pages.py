@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from urllib.parse import urlencode
 
@@ -9,6 +11,7 @@ import pytest
 
 from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from tenants.browsing import export
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
@@ -22,6 +25,10 @@ def fill(broker: ConsoleBroker, *values: object) -> None:
     broker.real.publish_messages(
         TOPIC, *(OutgoingMessage(json.dumps(value).encode(), key=f"k{number}") for number, value in enumerate(values))
     )
+
+
+def first_id(page: str) -> str:
+    return page.partition('class="mono"><a href="')[2].partition('"')[0].rpartition("/")[2]
 
 
 def test_the_newest_come_first_with_columns_of_their_fields(browse: Browse, broker: ConsoleBroker) -> None:
@@ -38,7 +45,7 @@ def test_the_newest_come_first_with_columns_of_their_fields(browse: Browse, brok
 def test_one_message_with_what_became_of_it(browse: Browse, broker: ConsoleBroker) -> None:
     fill(broker, {"id": 4711})
     page = text(browse("owner"), PAGE)
-    address = page.partition(f'href="{PAGE}/')[2].partition('"')[0]
+    address = first_id(page)
     whole = text(browse("owner"), f"{PAGE}/{address}")
     assert "&quot;id&quot;: 4711" in whole and "It has not been sent yet." in whole and "k0" in whole
     assert "no message id" in text(browse("owner"), f"{PAGE}/x") and "has no entry" in text(browse("owner"), f"{PAGE}/99:0")
@@ -85,3 +92,57 @@ def test_who_sees_all_but_messages_is_refused(browse: Browse, broker: ConsoleBro
     assert PAGE not in text(teammate, f"{NAMESPACE}/topics/read")
     assert browse("stranger").get(PAGE).status_code == 404
     assert browse("owner").get(f"{NAMESPACE}/topics/absent/messages").status_code == 404
+
+
+def test_a_receipt_leads_to_the_message_or_to_those_with_the_key(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": 1})
+    owner = browse("owner")
+    assert owner.get(PAGE, {"receipt": "3:7"}).headers["Location"] == f"{PAGE}/3:7"
+    assert "key=order+4711" in owner.get(PAGE, {"receipt": "order 4711"}).headers["Location"]
+    assert not AuditRecord.unscoped.filter(action="message.browse").exists()
+
+
+def test_what_was_found_is_downloaded_and_that_is_recorded(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": 1, "note": '=HYPERLINK("x")'}, {"id": -2, "note": "ü"}, {"id": 3})
+    owner = browse("owner")
+    lines = owner.get(f"{PAGE}/export", {"begin": "oldest", "as": "jsonl"})
+    assert [json.loads(line)["value"]["id"] for line in lines.content.splitlines()] == [1, -2, 3]
+    assert lines.headers["Content-Disposition"] == 'attachment; filename="messages-3.jsonl"'
+    table = owner.get(f"{PAGE}/export", {"begin": "oldest", "as": "csv", "columns": "id, note", "path": "note"}).content.decode()
+    rows = list(csv.reader(io.StringIO(table)))
+    assert rows[0][-3:] == ["id", "note", "payload"] and [row[-3:-1] for row in rows[1:]] == [
+        ["1", '\'=HYPERLINK("x")'],
+        ["-2", "ü"],
+    ]
+    assert AuditRecord.unscoped.filter(action="message.export").count() == 2
+    address = first_id(text(owner, PAGE))
+    payload = owner.get(f"{PAGE}/{address}/payload")
+    assert payload.content == b'{"id": 3}' and payload.headers["Content-Type"] == "application/octet-stream"
+    assert owner.get(f"{PAGE}/export", {"path": "$..x"}).status_code == 302
+    for path in ("export", f"{address}/payload", "publish"):
+        assert browse("teammate").get(f"{PAGE}/{path}").status_code == 403
+
+
+def test_an_export_ends_at_its_limit_and_says_so(browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(broker, *range(5))
+    monkeypatch.setattr(export, "LIMIT_MAX", 2)
+    monkeypatch.setattr(export, "MESSAGES_MAX", 3)
+    made = browse("owner").get(f"{PAGE}/export", {"begin": "oldest"})
+    assert "messages-first-3.jsonl" in made.headers["Content-Disposition"] and made.content.count(b"\n") == 3
+
+
+def test_a_message_is_published_like_another_with_edits(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": 4711})
+    owner = browse("owner")
+    address = first_id(text(owner, PAGE))
+    form = text(owner, f"{PAGE}/publish", **{"from": address})
+    assert "&quot;id&quot;: 4711" in form and AuditRecord.unscoped.filter(action="message.read").count() == 1
+    sent = {"payload": '{\r\n"id": 4712}', "encoding": "text", "key": "k0", "properties": "why=again\n"}
+    answer = owner.post(f"{PAGE}/publish", sent)
+    assert answer.status_code == 302, answer.content
+    page = text(owner, answer.headers["Location"])
+    assert "&quot;id&quot;: 4712" in page and "again" in page and "k0" in page
+    assert AuditRecord.unscoped.filter(action="message.publish", after__messages=1).count() == 1
+    for wrong, why in (({"encoding": "base64", "payload": "?"}, "no base64"), ({"properties": "x"}, "is no property")):
+        assert why in owner.post(f"{PAGE}/publish", {**sent, **wrong}).content.decode()
+    assert browse("teammate").post(f"{PAGE}/publish", sent).status_code == 403

@@ -207,6 +207,10 @@ def test_what_is_not_of_the_wanted_format_is_shown_with_the_reason(wanted: Forma
     assert reading.format == "hex" and reading.problem
 
 
+def test_whatever_it_is_can_be_shown_as_bytes() -> None:
+    assert read_payload(b'{"a": 1}', reader_of(SchemaType.JSON), wanted="hex") == ("hex", False, None, "", "")
+
+
 def test_json_with_too_many_values_or_levels_is_not_decoded() -> None:
     for payload in (b"[" + b"1," * (2 * VALUES_MAX) + b"1]", b"[" * 5_000 + b"]" * 5_000):
         reading = read_payload(payload, wanted="json")

@@ -1,0 +1,77 @@
+"""The form that publishes a message, or one like another with edits."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from django import forms
+
+from messaging.adminrpc.messages import MessageGiven
+from messaging.limits.sizes import PAIR_BYTES_MAX, PAIRS_COUNT_MAX
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.browsing.pages import MessageRow
+
+PAYLOAD_CHARACTERS_MAX = 256 << 10
+TEXT, BASE64 = "text", "base64"
+
+
+class PublishForm(forms.Form):
+    payload = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=PAYLOAD_CHARACTERS_MAX,
+        widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false"}),
+    )
+    encoding = forms.ChoiceField(choices=[(TEXT, "Text"), (BASE64, "Base64, for binary data")], initial=TEXT)
+    key = forms.CharField(required=False, strip=False, max_length=NAME_LENGTH_MAX)
+    properties = forms.CharField(
+        required=False,
+        help_text="One a line: NAME=VALUE",
+        max_length=PAYLOAD_CHARACTERS_MAX,
+        widget=forms.Textarea(attrs={"rows": 4}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        text = given.get("payload", "")
+        # A browser sends lines as HTTP has them
+        given["bytes"] = text.replace("\r\n", "\n").encode("utf-8", "replace")
+        if given.get("encoding") == BASE64:
+            try:
+                given["bytes"] = base64.b64decode("".join(text.split()), validate=True)
+            except (binascii.Error, ValueError):
+                self.add_error("payload", "This is no base64: check it, or publish it as text.")
+        given["pairs"] = self._pairs(given.get("properties", ""))
+        return given
+
+    def _pairs(self, text: str) -> dict[str, str]:
+        pairs = {}
+        for line in filter(str.strip, text.splitlines()):
+            name, separator, value = line.partition("=")
+            if not name or not separator or len(line.encode()) > PAIR_BYTES_MAX:
+                self.add_error("properties", f"“{line[:40]}” is no property of at most {PAIR_BYTES_MAX} bytes: write NAME=VALUE.")
+                break
+            pairs[name] = value
+        if len(pairs) > PAIRS_COUNT_MAX:
+            self.add_error("properties", f"A message has at most {PAIRS_COUNT_MAX} properties.")
+        return pairs
+
+    def message(self) -> MessageGiven:
+        given = self.cleaned_data
+        return MessageGiven(payload=given["bytes"], key=given["key"] or None, properties=given["pairs"])
+
+
+def initial_of(row: MessageRow) -> dict[str, str]:
+    """The form for one like it: its payload as it was published, not as it is shown."""
+    payload = base64.b64decode(row.payload_base64)
+    try:
+        text, encoding = payload.decode(), TEXT
+    except UnicodeDecodeError:
+        text, encoding = row.payload_base64, BASE64
+    if encoding == TEXT and row.format == "json":
+        text = json.dumps(row.value, ensure_ascii=False, indent=2)
+    properties = "\n".join(f"{name}={value}" for name, value in row.properties.items())
+    return {"payload": text, "encoding": encoding, "key": row.key or "", "properties": properties}

@@ -1,0 +1,133 @@
+"""Messages as files, and publishing one."""
+
+from __future__ import annotations
+
+import base64
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import broker
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import carried_out
+from admin_ui.messages.publish_form import PublishForm, initial_of
+from admin_ui.messages.search import search_of
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.views.topics import topic_name
+from messaging.adminrpc.messages import MessagesPublish
+from messaging.adminrpc.methods import MESSAGES_PUBLISH
+from messaging.adminrpc.topics import MessageIdAnswer
+from messaging.errors import MagnetarError, NotFound
+from messaging.permissions.model import Action
+from messaging.protocol.names import TopicName
+from tenants.access import require
+from tenants.actions.change import limit_rate, record
+from tenants.actions.topics import topic_resource
+from tenants.browsing.export import export_messages
+from tenants.browsing.pages import MessageRow, browse, message_at, require_reading
+from tenants.browsing.query import MessageQuery, message_query
+from tenants.http.request_state import state_of
+
+PAYLOAD_BYTES_MAX = 16 << 20
+EDITED_BYTES_MAX = 256 << 10
+
+
+@page
+def messages_export(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """What the form of the messages page asks for, as JSON lines or CSV."""
+    name, as_csv = topic_name(tenant, namespace, topic), request.GET.get("as") == "csv"
+    try:
+        search = search_of(name, request.GET)
+        require_reading(request.actor, name, search.query)
+
+        def ask(query: MessageQuery) -> object:
+            return broker.ask(lambda rpc: browse(rpc, name, query))
+
+        made = export_messages(ask, search.query, as_csv=as_csv, columns=search.columns)  # type: ignore[arg-type]
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        return _back(request, error, reverse("console:messages", args=[tenant, namespace, topic]))
+    response = HttpResponse(made.content, content_type="text/csv; charset=utf-8" if as_csv else "application/jsonl")
+    part = "" if made.complete else "-first"
+    return _attached(response, f"messages{part}-{made.messages}.{'csv' if as_csv else 'jsonl'}")
+
+
+@page
+def message_payload(request: ConsoleRequest, tenant: str, namespace: str, topic: str, message_id: str) -> HttpResponse:
+    """The bytes of a payload, uncompressed; of an encrypted one as they are stored."""
+    name = topic_name(tenant, namespace, topic)
+    try:
+        query = message_query(name, {"position": message_id, "format": "hex"})
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, PAYLOAD_BYTES_MAX))
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        return _back(request, error, reverse("console:message", args=[tenant, namespace, topic, message_id]))
+    response = HttpResponse(base64.b64decode(row.payload_base64), content_type="application/octet-stream")
+    return _attached(response, f"message-{row.message_id.replace(':', '-')}.bin")
+
+
+@page
+def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """Publishes a message; `from`: one like that, which takes the right to read it."""
+    name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
+    like = request.GET.get("from", "")[:80]
+    row = _row(request, name, like) if like and request.method == "GET" else None
+    form = PublishForm(request.POST or None, initial=initial_of(row) if row is not None else {})
+    published: list[MessageIdAnswer] = []
+
+    def publish() -> None:
+        asked = MessagesPublish(topic=str(name), messages=[form.message()])
+        limit_rate(request.actor)
+        published.extend(broker.ask(lambda rpc: rpc.call(MESSAGES_PUBLISH, asked)).ids)
+        request.actor.trail.after = {"messages": 1}
+
+    if carried_out(request, form, publish):
+        (stored,) = published
+        message_id = f"{stored.ledger_id}:{stored.entry_id}:{stored.partition}:{stored.batch_index}"
+        show_message(request, f"It was published as message {message_id}.")
+        may_read = request.actor.may(Action.MESSAGE_READ, topic_resource(name))
+        return HttpResponseRedirect(
+            reverse("console:message", args=[*parts, message_id]) if may_read else reverse("console:topic", args=parts)
+        )
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=parts))),
+        heading=f"Publish again: {like}" if row is not None else "Publish a message",
+        form=form,
+        intro="It becomes a new message of this topic, for every subscription. It is published without a schema version.",
+        submit="Publish",
+        cancel_url=reverse("console:topic", args=parts),
+    )
+
+
+def _row(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRow | None:
+    """None, with a line that says so, for one that cannot be published again."""
+    require(request.actor, Action.MESSAGE_READ, topic_resource(name))
+    try:
+        query = message_query(name, {"position": message_id})
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, EDITED_BYTES_MAX))
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return None
+    if row.encryption_keys or row.payload_cut:
+        show_error(request, "It is encrypted, or too large to be edited here.")
+        return None
+    record(request.actor, "message.read", name.tenant, str(name), None, {"message_id": message_id})
+    return row
+
+
+def _back(request: ConsoleRequest, error: MagnetarError, address: str) -> HttpResponse:
+    state_of(request).nothing_read = True
+    show_error(request, explain(error))
+    return HttpResponseRedirect(address)
+
+
+def _attached(response: HttpResponse, file_name: str) -> HttpResponse:
+    response["Content-Disposition"] = f'attachment; filename="{file_name}"'
+    response["Cache-Control"] = "no-store"
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -1,0 +1,73 @@
+"""Messages as a file: JSON lines or CSV. So much and no more: who wants all of a topic reads it with a client."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from messaging.payloads.paths import Path, values_at
+from tenants.browsing.pages import MessageRow, MessagesPage
+from tenants.browsing.query import LIMIT_MAX, MessageQuery, message_place
+
+MESSAGES_MAX = 1_000
+BYTES_MAX = 8 << 20
+SECONDS_MAX = 10.0
+FACTS = ("message_id", "publish_time_ms", "key", "producer", "size_bytes", "format")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet would compute
+
+
+class Export(NamedTuple):
+    """`complete`: no message is missing that was asked for."""
+
+    content: bytes
+    messages: int
+    complete: bool
+
+
+def export_messages(
+    ask: Callable[[MessageQuery], MessagesPage], query: MessageQuery, *, as_csv: bool, columns: Sequence[tuple[str, Path]]
+) -> Export:
+    """`ask` answers a page. Blocks; raises what `ask` does."""
+    out, count, ends_s = io.StringIO(newline=""), 0, time.monotonic() + SECONDS_MAX
+    writer = csv.writer(out)
+    if as_csv:
+        writer.writerow([*FACTS, "properties", *(title for title, _ in columns), "payload"])
+    page = ask(query._replace(limit=LIMIT_MAX))
+    while True:
+        for row in page.items:
+            if as_csv:
+                writer.writerow(_cells(row, columns))
+            else:
+                out.write(msgspec.json.encode(row).decode() + "\n")
+        count += len(page.items)
+        if page.next is None or count >= MESSAGES_MAX or out.tell() >= BYTES_MAX or time.monotonic() >= ends_s:
+            return Export(out.getvalue().encode("utf-8", "replace"), count, page.next is None)
+        page = ask(query._replace(limit=min(LIMIT_MAX, MESSAGES_MAX - count), place=message_place(page.next), going_on=True))
+
+
+def _cells(row: MessageRow, columns: Sequence[tuple[str, Path]]) -> list[str]:
+    found = [", ".join(map(_text, list(values_at(row.value, path))[:5])) if row.decoded else "" for _, path in columns]
+    payload = _text(row.value) if row.decoded else row.text or row.payload_base64
+    facts = [_text(getattr(row, name)) for name in FACTS]
+    return [_harmless(cell) for cell in (*facts, _text(row.properties), *found, payload)]
+
+
+def _text(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _harmless(cell: str) -> str:
+    """Whoever publishes must not have a spreadsheet compute for who reads: numbers stay, other cells become text."""
+    if not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
