@@ -58,6 +58,7 @@ OF_BROKERS = frozenset(
         "partitions.check_unused",
         "partitions.delete",
         "recycle_bin.leave",
+        "use.open_bytes",
         "use.tell",
     }
 )

@@ -56,7 +56,7 @@ from messaging.adminrpc.messages import (
     MessagesPublished,
 )
 from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlace, MovePlan, MoveStored
-from messaging.adminrpc.news import NewsTold, UseTold
+from messaging.adminrpc.news import NewsTold, OpenBytes, OpenBytesAsked, UseTold
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.recycle_bin import (
@@ -163,6 +163,7 @@ PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty)
 PARTITIONS_DELETE = Method("partitions.delete", TopicRef, Empty, long_change=True)
 
 USE_TELL = Method("use.tell", UseTold, Empty)
+USE_OPEN_BYTES = Method("use.open_bytes", OpenBytesAsked, OpenBytes)
 NEWS_TELL = Method("news.tell", NewsTold, Empty)  # of one broker of a fleet to another
 
 # What the broker of a source asks of the broker of the target.

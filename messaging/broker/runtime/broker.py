@@ -205,7 +205,8 @@ class Broker:
         )
 
     async def stored_bytes_of(self, tenant: str) -> int:
-        return await stored_bytes_of(self.storage, self.topics.loaded, tenant)
+        elsewhere = 0 if self.fleet_limits is None else await self.fleet_limits.open_bytes_elsewhere(tenant)
+        return elsewhere + await stored_bytes_of(self.storage, self.topics.loaded, tenant)
 
     def _serve_topics(self) -> None:
         topics, settings = self.topics, self.settings
@@ -262,6 +263,7 @@ class Broker:
                 limits.producers,
                 limits.consumers,
                 limits.rate_limits,
+                limits.stored_bytes,
                 monotonic,
             )
 

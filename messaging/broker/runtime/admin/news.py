@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.methods import NEWS_TELL, USE_TELL
-from messaging.adminrpc.news import NewsTold, UseTold
+from messaging.adminrpc.methods import NEWS_TELL, USE_OPEN_BYTES, USE_TELL
+from messaging.adminrpc.news import NewsTold, OpenBytes, OpenBytesAsked, UseTold
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.metering.stored import open_bytes_of
 from messaging.protocol.names import parse_topic
 
 
@@ -35,3 +36,7 @@ class NewsHandlers:
         if self._broker.fleet_limits is not None:
             self._broker.fleet_limits.hear(request)
         return Empty()
+
+    @answers(USE_OPEN_BYTES)
+    async def open_bytes(self, request: OpenBytesAsked) -> OpenBytes:
+        return OpenBytes(open_bytes=await open_bytes_of(self._broker.topics, request.tenant))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.storage import Storage
@@ -26,6 +27,16 @@ async def stored_bytes_of(storage: Storage, loaded: Mapping[str, Topic], tenant:
         if len(records) < PAGE_TOPICS:
             return total
         after = records[-1].name
+
+
+async def open_bytes_of(topics: Topics, tenant: str) -> int:
+    """What is in ledgers that are written to, whose length the metadata does not have: the part that only their broker knows."""
+    slices, total = topics.services.loops.slices(tenant), 0
+    for namespace in topics.namespaces_with_loaded(tenant):
+        for topic in topics.loaded_of(namespace):
+            await slices.spend(1)
+            total += topic.ledger.stored_bytes - topic.ledger.sealed_bytes
+    return total
 
 
 async def open_bytes(storage: Storage, record: TopicRecord) -> int:

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from messaging.adminrpc.methods import USE_TELL
-from messaging.adminrpc.news import UseTold
+from messaging.adminrpc.methods import USE_OPEN_BYTES, USE_TELL
+from messaging.adminrpc.news import OpenBytesAsked, UseTold
 from messaging.broker.core.limits.limit_counts import ConnectedCounts
 from messaging.broker.core.limits.rate_shares import RateDemand, parts
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.broker.runtime.peers import Peers
 from messaging.broker.runtime.rate_limits import BrokerRateLimits, SharedLimits
+from messaging.broker.runtime.topics.limits.stored_bytes import StoredBytes
 from messaging.errors import MagnetarError
 
 log = structlog.get_logger("broker.limits")
@@ -41,13 +42,14 @@ class FleetLimits:
         producers: ConnectedCounts,
         consumers: ConnectedCounts,
         rates: BrokerRateLimits,
+        stored: StoredBytes,
         now_s: Callable[[], float],
     ) -> None:
         self._broker_id = broker_id
         self._owners = owners
         self._others = others
         self._peers = peers
-        self._producers, self._consumers, self._rates = producers, consumers, rates
+        self._producers, self._consumers, self._rates, self._stored = producers, consumers, rates, stored
         self.now_s = now_s
         self._told: dict[str, tuple[float, UseTold]] = {}  # by broker, and when
         self._at_s = now_s()
@@ -63,6 +65,7 @@ class FleetLimits:
             producers=_most(self._producers.here()),
             consumers=_most(self._consumers.here()),
             connections=_most(self._peers.shares.by_tenant),
+            appended=_most(self._stored.appended()),
             published={key: (demand.used, demand.waits) for key, demand in published.items()},
             dispatched={key: (demand.used, demand.waits) for key, demand in dispatched.items()},
         )
@@ -77,7 +80,20 @@ class FleetLimits:
     def hear(self, told: UseTold) -> None:
         """What another broker has."""
         self._told[told.broker_id] = self.now_s(), told
+        self._stored.hear(told.broker_id, told.appended)
         self._apply()
+
+    async def open_bytes_elsewhere(self, tenant: str) -> int:
+        """What a tenant has in ledgers that other brokers write to. One that is away counts for nothing: nothing comes in there."""
+        asked = (self._open_bytes_at(rpc_url, tenant) for rpc_url in self._owners.others("rpc_url"))
+        return sum(await asyncio.gather(*asked))
+
+    async def _open_bytes_at(self, rpc_url: str, tenant: str) -> int:
+        try:
+            return (await self._others.call(rpc_url, USE_OPEN_BYTES, OpenBytesAsked(tenant=tenant), tenant)).open_bytes
+        except MagnetarError as error:
+            log.warning("open_bytes.unknown", rpc_url=rpc_url, tenant=tenant, error=error.message)
+            return 0
 
     def _apply(self) -> None:
         oldest_s = self.now_s() - FORGOTTEN_S

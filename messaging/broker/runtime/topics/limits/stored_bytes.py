@@ -1,13 +1,14 @@
 """The ceiling of the bytes that a tenant has stored on all its topics together. Without one nothing is counted.
 
 What is stored is measured, and what is appended meanwhile counts besides; so the count is never below the truth. It may be above:
-when retention deletes something, or while it is measured. So it is measured again every while, and where it refuses.
+when retention deletes something, or while it is measured. So it is measured again every while, and where it refuses. Of several
+brokers each tells the others what it has appended (`runtime/ownership/shared_limits.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from weakref import WeakValueDictionary
 
 from messaging.background import BackgroundLoops
@@ -36,6 +37,7 @@ class TenantBytes:
         "_measured_ms",
         "_measuring",
         "_spawn",
+        "appended_here",
         "level",
         "limit",
         "tenant",
@@ -44,6 +46,7 @@ class TenantBytes:
     def __init__(self, tenant: str, measure: Measure, spawn: Callable[[Awaitable[None]], asyncio.Task[None]]) -> None:
         self.tenant = tenant
         self.limit, self.level = 0, ""
+        self.appended_here = 0  # by this broker, since this object was made
         self._measure = measure
         self._spawn = spawn
         self._measured = 0
@@ -61,6 +64,11 @@ class TenantBytes:
 
     def took(self, size: int) -> None:
         """So much was appended."""
+        self.appended_here += size
+        self.took_elsewhere(size)
+
+    def took_elsewhere(self, size: int) -> None:
+        """So much was appended by another broker."""
         self._appended += size
         if self._measured_ms is None or boottime_ms() - self._measured_ms >= MEASURED_EVERY_MS:
             self._begin()
@@ -110,6 +118,7 @@ class StoredBytes:
         self._measure = measure
         self._background = background
         self._tenants: WeakValueDictionary[str, TenantBytes] = WeakValueDictionary()
+        self._heard: dict[str, Mapping[str, int]] = {}  # by broker: what it had told last
 
     def of(self, name: TopicName) -> TenantBytes | None:
         """None: there is no ceiling."""
@@ -121,6 +130,20 @@ class StoredBytes:
             tenant_bytes = self._tenants[name.tenant] = TenantBytes(name.tenant, self._measure, self._spawned)
         tenant_bytes.limit, tenant_bytes.level = limit, level
         return tenant_bytes
+
+    def appended(self) -> dict[str, int]:
+        """What this broker has appended, by tenant: counts that only rise, or begin anew."""
+        return {tenant: tenant_bytes.appended_here for tenant, tenant_bytes in self._tenants.items()}
+
+    def hear(self, broker_id: str, appended: Mapping[str, int]) -> None:
+        """What another broker tells of its own."""
+        before, self._heard[broker_id] = self._heard.get(broker_id), appended
+        if before is None:  # what it has appended so far is in what is measured
+            return
+        for tenant, total in appended.items():
+            tenant_bytes, told = self._tenants.get(tenant), before.get(tenant, 0)
+            if tenant_bytes is not None and total != told:
+                tenant_bytes.took_elsewhere(total - told if total > told else total)
 
     def _spawned(self, work: Awaitable[None]) -> asyncio.Task[None]:
         return self._background.spawn(work, "measure what a tenant stores")  # type: ignore[arg-type]

@@ -102,3 +102,26 @@ async def test_a_rate_is_divided_by_what_the_brokers_want(fleet: list[RunningBro
         rates = [broker.service.topics.services.limits.rate_limits.publish for broker in fleet]
         parts = [limits.parts.get("tenant acme", 1.0) for limits in rates]
         assert sum(parts) == pytest.approx(1.0, abs=0.3)
+
+
+async def test_what_is_stored_counts_over_all_brokers(fleet: list[RunningBroker]) -> None:
+    """Exactly in sum, within 5 %: what is in ledgers that are written to, and what each appends from second to second."""
+    size, bytes_max = 10_000, 1_000_000
+    async with connect(fleet[0].service.addresses.service_url, fleet[0].token("owner")) as client:
+        topics = await apart(fleet, client)
+        async with client.producer(topics[1], batching=False) as producer:  # before there is a ceiling
+            for _ in range(20):
+                await producer.send(b"x" * size)
+        await limited(fleet, max_stored_bytes_per_tenant=bytes_max)
+        producers = [await client.create_producer(topic, batching=False, send_timeout_s=5) for topic in topics]
+        stored = 20
+        with pytest.raises(MagnetarError, match="max_stored_bytes_per_tenant"):
+            while stored < 2 * bytes_max // size:
+                await producers[stored % 2].send(b"x" * size)
+                stored += 1
+                if not stored % 5:
+                    await exchange(fleet)
+        assert 0.95 * bytes_max <= stored * size <= 1.05 * bytes_max
+        for broker in fleet:
+            used = (await broker.admin.methods[CEILINGS_USED.name](CeilingsAsked(tenant="acme"))).used  # type: ignore[attr-defined]
+            assert used["max_stored_bytes_per_tenant"] == pytest.approx(stored * size, rel=0.05)
