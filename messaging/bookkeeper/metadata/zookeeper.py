@@ -68,6 +68,12 @@ class ZookeeperMetadataStore(MetadataStore):
         self._tasks: set[asyncio.Task[None]] = set()
         self._session_lost = False
 
+    @property
+    def session(self) -> tuple[int, bytes] | None:
+        """Id and password of the session with ZooKeeper; None: there is none now."""
+        session: tuple[int, bytes] | None = self._client.client_id
+        return session
+
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._pid = os.getpid()

@@ -1,0 +1,332 @@
+"""Our client on real bookies that die and stand still, beside Apache's own: each reads, recovers and closes the ledgers of both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from messaging.bookkeeper.client import BookkeeperClient
+from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core.entries import DigestType
+from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata, LedgerState
+from messaging.bookkeeper.errors import (
+    EntryTooLarge,
+    Fenced,
+    LedgerExists,
+    NoSuchLedger,
+    Unavailable,
+    UnsupportedLayout,
+    WrongPassword,
+)
+from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
+from tests.compat.bookkeeper import install
+from tests.compat.bookkeeper.cluster import Cluster, Peer, PeerError, Server
+from tests.support.waiting import eventually
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("bookkeeper"),
+    pytest.mark.skipif(not install.ready(), reason=f"no bookies: {install.NEEDED}"),
+]
+DIGESTS = [(DigestType.CRC32C, "-"), (DigestType.CRC32, "-"), (DigestType.HMAC, "foobar"), (DigestType.DUMMY, "-")]
+JAVA_NAMES = {DigestType.HMAC: "MAC"}
+
+
+@pytest.fixture(scope="module")
+def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Four bookies; a test that kills one starts it again."""
+    cluster = Cluster(tmp_path_factory.mktemp("bookkeeper"), 4)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.fixture(scope="module")
+def peer(real_cluster: Cluster) -> Iterator[Peer]:
+    peer = Peer(real_cluster.uri)
+    yield peer
+    peer.kill()
+
+
+async def connect(cluster: Cluster, **settings: Any) -> BookkeeperClient:
+    client = BookkeeperClient(ZookeeperMetadataStore(cluster.hosts, session_timeout_s=6), Config(**settings))
+    await client.start()
+    await eventually(
+        lambda: len([bookie for bookie in client.bookies() if not bookie.problem]) == len(cluster.bookies), timeout_s=30
+    )
+    return client
+
+
+@pytest.fixture
+async def client(real_cluster: Cluster) -> AsyncIterator[BookkeeperClient]:
+    client = await connect(real_cluster)
+    yield client
+    await client.stop()
+
+
+async def ask(peer: Peer, *words: object) -> list[str]:
+    return await asyncio.to_thread(peer.ask, *words)
+
+
+def test_p11_the_bookies_are_of_a_release_without_known_losses() -> None:
+    """Before 4.17.4 two handles of one ledger could race past its fence."""
+    match = re.search(
+        r"<artifactId>bookkeeper-server</artifactId>\s*<version>(\d+)\.(\d+)\.(\d+)", (install.SOURCES / "pom.xml").read_text()
+    )
+    assert match is not None and tuple(int(part) for part in match.groups()) >= (4, 17, 4)
+
+
+@pytest.mark.parametrize(("digest_type", "password"), DIGESTS)
+async def test_what_one_client_writes_the_other_reads(
+    client: BookkeeperClient, peer: Peer, digest_type: DigestType, password: str
+) -> None:
+    secret = b"" if password == "-" else password.encode()
+    java = JAVA_NAMES.get(digest_type, digest_type.name)
+    writer = await client.create(digest_type=digest_type, password=secret, custom={"application": b"magnetar"})
+    await asyncio.gather(*(writer.append(b"ours%d" % number) for number in range(20)))
+    await writer.close()
+    last, payloads = await ask(peer, "read", writer.ledger_id, java, password)
+    assert (last, payloads.split(",")) == ("19", [f"ours{number}" for number in range(20)])
+    (ledger,) = await ask(peer, "create", java, password, 3, 2, 2)
+    await ask(peer, "write", ledger, 20, "theirs")
+    assert await ask(peer, "close", ledger) == ["19", str(20 * 6 + 10 + 20)]
+    reader = await client.open(int(ledger), password=secret)
+    assert [entry.payload for entry in await reader.read(0, 19)] == [b"theirs%d" % number for number in range(20)]
+    stored = reader.metadata
+    assert LedgerMetadata.decode(stored.ledger_id, stored.encode()).same_content(LedgerMetadata(**_fields(stored)))
+
+
+def _fields(metadata: LedgerMetadata) -> dict[str, Any]:
+    return {name: getattr(metadata, name) for name in metadata.__dataclass_fields__}
+
+
+async def test_apaches_client_recovers_what_ours_writes(client: BookkeeperClient, peer: Peer) -> None:
+    writer = await client.create()
+    for number in range(10):
+        await writer.append(b"ours%d" % number)
+    assert await ask(peer, "recover", writer.ledger_id, "CRC32C", "-") == ["9", str(10 * 5)]
+    with pytest.raises(Fenced):
+        await writer.append(b"late")
+    closed = await client.metadata(writer.ledger_id)
+    assert (closed.state, closed.last_entry_id, closed.length) == (LedgerState.CLOSED, 9, 50)
+
+
+async def test_ours_recovers_what_apaches_client_writes(client: BookkeeperClient, peer: Peer) -> None:
+    (ledger,) = await ask(peer, "create", "CRC32C", "-", 3, 3, 2)
+    await ask(peer, "write", ledger, 30, "x")
+    reader = await client.recover(int(ledger))
+    assert (reader.last_entry_id, reader.length) == (29, 30 + 10 + 2 * 20)
+    with pytest.raises(PeerError, match="Fenced"):
+        await ask(peer, "write", ledger, 1, "late")
+    assert await ask(peer, "recover", ledger, "CRC32C", "-") == ["29", "80"], "both agree on what it is"
+
+
+async def test_a_wrong_password_is_refused_by_both(client: BookkeeperClient, peer: Peer) -> None:
+    writer = await client.create(password=b"right")
+    await writer.append(b"x")
+    with pytest.raises(WrongPassword):
+        await client.recover(writer.ledger_id, password=b"wrong")
+    with pytest.raises(PeerError):
+        await ask(peer, "recover", writer.ledger_id, "CRC32C", "wrong")
+    assert await writer.append(b"y") == 1
+    await writer.close()
+
+
+async def test_entries_of_any_size_up_to_the_limit(client: BookkeeperClient) -> None:
+    writer = await client.create()
+    limit = client.config.entry_bytes_max - 36
+    sizes = (0, 1, 100, 70_000, 1_000_000, limit)
+    for size in sizes:
+        await writer.append(bytes([size % 251]) * size)
+    with pytest.raises(EntryTooLarge):
+        writer.append(bytes(limit + 1))
+    closed = await writer.close()
+    assert closed.length == sum(sizes)
+    reader = await client.open(writer.ledger_id)
+    for number, size in enumerate(sizes):
+        (entry,) = await reader.read(number, number)
+        assert entry.payload == bytes([size % 251]) * size
+
+
+async def test_a_bookie_is_killed_under_load_and_apaches_client_reads_everything(
+    real_cluster: Cluster, client: BookkeeperClient, peer: Peer
+) -> None:
+    writer = await client.create()
+    victim = real_cluster.bookie_named(writer.metadata.last_segment.ensemble[1])
+    futures = []
+    for number in range(600):
+        await writer.writable()
+        futures.append(writer.append(b"m%d" % number))
+        if number == 300:
+            victim.kill()
+        if number % 50 == 0:
+            await asyncio.sleep(0)
+    assert await asyncio.gather(*futures) == list(range(600))
+    closed = await writer.close()
+    assert closed.last_entry_id == 599 and not writer.degraded
+    await start_again(victim)
+    last, payloads = await ask(peer, "read", writer.ledger_id, "CRC32C", "-")
+    assert (last, payloads.split(",")) == ("599", [f"m{number}" for number in range(600)])
+
+
+async def test_a_ledger_of_several_segments_of_apaches_client_is_read(
+    real_cluster: Cluster, client: BookkeeperClient, peer: Peer
+) -> None:
+    (ledger,) = await ask(peer, "create", "CRC32C", "-", 3, 3, 2)
+    await ask(peer, "write", ledger, 10, "x")
+    victim = real_cluster.bookie_named((await client.metadata(int(ledger))).last_segment.ensemble[0])
+    victim.kill()
+    await ask(peer, "write", ledger, 10, "y")
+    await eventually(lambda: _segments(client, int(ledger)), timeout_s=30)
+    reader = await client.recover(int(ledger))
+    expected = [b"x%d" % number for number in range(10)] + [b"y%d" % number for number in range(10)]
+    assert [entry.payload for entry in await reader.read(0, reader.last_entry_id)] == expected
+    await start_again(victim)
+
+
+async def _segments(client: BookkeeperClient, ledger_id: int) -> bool:
+    return len((await client.metadata(ledger_id)).segments) > 1
+
+
+async def start_again(bookie: Server) -> None:
+    bookie.start()
+    await asyncio.to_thread(bookie.wait)
+
+
+async def test_a_bookie_that_stands_still_costs_no_append_and_no_read(real_cluster: Cluster) -> None:
+    client = await connect(real_cluster, request_timeout_s=30, speculative_read_s=0.1)
+    writer = await client.create(ensemble=3, write_quorum=3, ack_quorum=2)
+    await writer.append(b"before")
+    stopped = real_cluster.bookie_named(writer.metadata.last_segment.ensemble[0])
+    stopped.stop()
+    try:
+        assert await asyncio.gather(*(writer.append(b"%d" % number) for number in range(100))) == list(range(1, 101))
+        assert await writer.read(0, 0) == [b"before"]
+    finally:
+        stopped.go_on()
+    await writer.close()
+    await client.stop()
+
+
+async def test_a_second_client_takes_a_ledger_over_from_one_that_stands_still(
+    real_cluster: Cluster, client: BookkeeperClient
+) -> None:
+    other = await connect(real_cluster)
+    writer = await client.create()
+    futures = [writer.append(b"%d" % number) for number in range(50)]
+    reader = await other.recover(writer.ledger_id)
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    confirmed = [result for result in results if isinstance(result, int)]
+    assert confirmed == list(range(len(confirmed))) and len(confirmed) <= reader.last_entry_id + 1
+    with pytest.raises(Fenced):
+        await writer.append(b"late")
+    await other.stop()
+
+
+async def test_ledgers_are_listed_and_deleted_and_bookies_forget_them(client: BookkeeperClient) -> None:
+    writer = await client.create(ledger_id=1 << 33)
+    await writer.append(b"x")
+    await writer.close()
+    assert writer.ledger_id in [ledger_id async for ledger_id in client.ledgers()]
+    with pytest.raises(LedgerExists):
+        await client.create(ledger_id=1 << 33)
+    await client.delete(writer.ledger_id)
+    await client.delete(writer.ledger_id)
+    assert writer.ledger_id not in [ledger_id async for ledger_id in client.ledgers()]
+    with pytest.raises(NoSuchLedger):
+        await client.open(writer.ledger_id)
+
+
+async def test_ids_of_both_clients_do_not_meet(client: BookkeeperClient, peer: Peer) -> None:
+    ids = []
+    for _ in range(3):
+        ids.append((await client.create()).ledger_id)
+        ids.append(int((await ask(peer, "create", "CRC32C", "-", 1, 1, 1))[0]))
+    assert ids == sorted(set(ids))
+
+
+async def test_p13_zookeeper_is_killed_in_the_middle(real_cluster: Cluster) -> None:
+    client = await connect(real_cluster, metadata_timeout_s=60)
+    writer = await client.create()
+    await writer.append(b"before")
+    real_cluster.zookeeper.kill()
+    assert await writer.append(b"meanwhile") == 1, "appends need no metadata"
+    creating = asyncio.ensure_future(client.create(ledger_id=1 << 34))
+    closing = asyncio.ensure_future(writer.close())
+    await asyncio.sleep(0)
+    real_cluster.zookeeper.start()
+    await asyncio.to_thread(real_cluster.zookeeper.wait)
+    assert (await closing).last_entry_id == 1
+    created = await creating
+    assert await created.append(b"after") == 0
+    await created.close()
+    await client.stop()
+
+
+async def test_p13_a_session_that_expires_loses_no_watch(real_cluster: Cluster) -> None:
+    store = ZookeeperMetadataStore(real_cluster.hosts, session_timeout_s=6)
+    client, other = BookkeeperClient(store), await connect(real_cluster)
+    await client.start()
+    writer = await client.create()
+    await writer.append(b"x")
+    session = store.session
+    thief = KazooClient(real_cluster.hosts, client_id=session)
+    await asyncio.to_thread(thief.start)
+    await asyncio.to_thread(thief.stop)  # which ends the session for both
+    await asyncio.to_thread(thief.close)
+    created = await client.create(ledger_id=1 << 35)
+    await eventually(lambda: store.session not in (None, session), timeout_s=30)
+    await other.recover(writer.ledger_id)
+    await eventually(lambda: writer.error, timeout_s=30)
+    with pytest.raises(Fenced, match="somebody else changed its metadata"):
+        await writer.close()
+    await created.close()
+    await client.stop()
+    await other.stop()
+
+
+async def test_p16_a_store_is_not_used_after_a_fork(real_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ZookeeperMetadataStore(real_cluster.hosts)
+    await store.start()
+    pid = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: pid + 1)
+    with pytest.raises(RuntimeError, match="forked after its connection"):
+        await store.read(1)
+    monkeypatch.undo()
+    await store.stop()
+
+
+async def test_p8_what_is_no_cluster_is_refused(real_cluster: Cluster) -> None:
+    with pytest.raises(UnsupportedLayout, match="its node LAYOUT is missing"):
+        await BookkeeperClient(ZookeeperMetadataStore(real_cluster.hosts, root="/elsewhere")).start()
+    with pytest.raises(Unavailable, match="no ZooKeeper at 127"):
+        await BookkeeperClient(ZookeeperMetadataStore("127.0.0.1:1", call_timeout_s=0.5)).start()
+
+
+async def test_a_bookie_with_the_cookie_of_another_cluster_is_not_used(real_cluster: Cluster, tmp_path: Path) -> None:
+    kazoo = KazooClient(real_cluster.hosts)
+    await asyncio.to_thread(kazoo.start)
+    try:
+        kazoo.create("/ledgers/cookies/127.0.0.1:1", b'4\nbookieHost: "127.0.0.1:1"\ninstanceId: "another"\n')
+        kazoo.create("/ledgers/available/127.0.0.1:1", b"", ephemeral=True)
+        kazoo.create("/ledgers/available/127.0.0.1:2", b"", ephemeral=True)
+        client = await connect(real_cluster)
+        problems = {bookie.bookie: bookie.problem or "" for bookie in client.bookies()}
+        assert "its cookie is of the cluster another" in problems["127.0.0.1:1"]
+        assert "it has no cookie" in problems["127.0.0.1:2"]
+        for _ in range(5):
+            assert not {"127.0.0.1:1", "127.0.0.1:2"} & set((await client.create()).metadata.last_segment.ensemble)
+        await client.stop()
+        kazoo.delete("/ledgers/cookies/127.0.0.1:1")
+    finally:
+        await asyncio.to_thread(kazoo.stop)
+        await asyncio.to_thread(kazoo.close)
