@@ -25,6 +25,7 @@ def connected(broker: ConsoleBroker, world: ConsoleBroker) -> ConsoleBroker:
 def test_each_client_has_its_button_and_only_for_those_who_may(connected: ConsoleBroker, browse: Browse) -> None:
     page = text(browse("owner"), TOPIC)
     assert f"{PAGE}?kind=producer&amp;name=" in page and f"{PAGE}?kind=consumer&amp;name=" in page
+    assert f"{PAGE}?kind=consumer&amp;subscription=s" in text(browse("owner"), f"{TOPIC}/subscriptions/s")
     assert "Disconnect" not in text(browse("teammate"), TOPIC)
     assert browse("teammate").get(PAGE).status_code == browse("teammate").post(PAGE, {"confirmed": "yes"}).status_code == 403
 
