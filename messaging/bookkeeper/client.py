@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
+from weakref import WeakSet
 
 from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.core.entries import NO_ENTRY, Digest, DigestMismatch, DigestType
@@ -36,6 +37,7 @@ class BookkeeperClient:
         self.config = config or Config()
         self._store = store
         self._bookies = Bookies(self.config, store)
+        self._writers: WeakSet[LedgerWriter] = WeakSet()
 
     async def start(self) -> None:
         """Raises `UnsupportedLayout`, `Unavailable`."""
@@ -47,6 +49,9 @@ class BookkeeperClient:
             raise
 
     async def stop(self) -> None:
+        """Writers that were not closed are abandoned."""
+        for writer in list(self._writers):
+            await writer.abandon()
         await self._bookies.stop()
         await self._store.stop()
 
@@ -95,7 +100,9 @@ class BookkeeperClient:
         )
         # Before any entry: a bookie deletes what it has of a ledger without metadata.
         stored = await self._create_metadata(metadata)
-        return LedgerWriter(stored, Digest(digest_type, password), self._bookies, self._store)
+        writer = LedgerWriter(stored, Digest(digest_type, password), self._bookies, self._store)
+        self._writers.add(writer)
+        return writer
 
     async def open(self, ledger_id: int, *, digest_type: DigestType | None = None, password: bytes = b"") -> LedgerReader:
         """Reads a ledger without troubling its writer. Of one that is not closed, what its bookies say is confirmed can be read.

@@ -108,6 +108,13 @@ class Writer:
         self.state = WriterState.CLOSING
         return [] if self._writing else self._write_closed()
 
+    def abandon(self) -> list[WriterAction]:
+        """Ends the writer and leaves the ledger open, as if its process had died: it is to be recovered."""
+        if self.state in (WriterState.CLOSED, WriterState.FAILED):
+            return []
+        ledger_id = self.metadata.ledger_id
+        return self._fail(LedgerClosed(f"the writer of ledger {ledger_id} was abandoned; recover the ledger", ledger_id))
+
     # --- what bookies answer -----------------------------------------------------------------------------------------------------
 
     def added(self, slot: int, bookie: str, entry_id: int, status: Status) -> list[WriterAction]:

@@ -212,7 +212,7 @@ class Bookies:
                 await asyncio.sleep(self.config.reconnect_pause_s)
 
     def _measure(self) -> None:
-        for bookie in self._registered:
+        for bookie in [address.bookie for address in self.registered() if address.problem is None]:
             measured = self._measured(bookie)
             self._peer(bookie).call(lambda peer, measured=measured: peer.disk_space(measured), measured, 0)  # type: ignore[misc]
 

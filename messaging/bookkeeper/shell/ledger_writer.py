@@ -115,8 +115,7 @@ class LedgerWriter:
 
     async def abandon(self) -> None:
         """Stops without closing the ledger, as if the process ended: it is to be recovered."""
-        if self._machine.state is WriterState.OPEN:
-            self._take(self._machine.metadata_failed(NoSuchLedger("abandoned", self.ledger_id)))
+        self._take(self._machine.abandon())
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -13,6 +13,8 @@ from messaging.bookkeeper.core.packets import Answer, Status
 from messaging.bookkeeper.errors import InvalidArgument, NoSuchEntry
 from messaging.bookkeeper.shell.bookies import Bookies
 
+_FIRST_READS = 4
+
 
 class _Read:
     """One entry on its way."""
@@ -74,7 +76,13 @@ async def read_entries(
     entries: list[Entry] = []
     total_bytes = 0
     while first <= last:
-        window = range(first, min(last, first + bookies.config.reads_at_once - 1) + 1)
+        at_once = bookies.config.reads_at_once
+        if bytes_max is not None:
+            # Nobody knows how large entries are before they come: by those that came, so that little is read in vain.
+            at_once = min(
+                at_once, _FIRST_READS if not entries else 1 + (bytes_max - total_bytes) * len(entries) // max(1, total_bytes)
+            )
+        window = range(first, min(last, first + at_once - 1) + 1)
         reads = [_Read(metadata, digest, bookies, entry_id) for entry_id in window]
         try:
             for read in reads:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+import trustme
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
 from tests.compat.bookkeeper.install import HOME
 from tests.support.waiting import eventually_sync
 
@@ -111,6 +114,8 @@ class Cluster:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = [*_JAVA, _QUIET, "-cp", zookeeper_class_path(), main, str(zookeeper / "zoo.cfg")]
         self.zookeeper = Server(zookeeper, command, self.zookeeper_port)
+        self.authority = trustme.CA()
+        self._write_certificates()
         self.bookies = [self._bookie(number) for number in range(bookies)]
 
     @property
@@ -141,6 +146,15 @@ class Cluster:
         self.bookies.append(bookie)
         return bookie
 
+    def _write_certificates(self) -> None:
+        certificate = self.authority.issue_cert("127.0.0.1", "localhost")
+        key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+        # Netty takes no other format of keys.
+        pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (self.folder / "key.pem").write_bytes(pkcs8)
+        (self.folder / "certificate.pem").write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
+        self.authority.cert_pem.write_to_path(str(self.folder / "authority.pem"))
+
     def _bookie(self, number: int) -> Server:
         folder, port = self.folder / f"bookie-{number}", free_port()
         folder.mkdir(parents=True)
@@ -159,6 +173,15 @@ class Cluster:
             "diskUsageWarnThreshold": 0.98,
             "zkTimeout": 6000,
             "httpServerEnabled": "false",
+            # A client that starts TLS shows a certificate; one that does not is served in clear.
+            "tlsProviderFactoryClass": "org.apache.bookkeeper.tls.TLSContextFactory",
+            "tlsProvider": "JDK",
+            "tlsClientAuthentication": "true",
+            "tlsKeyStoreType": "PEM",
+            "tlsKeyStore": self.folder / "key.pem",
+            "tlsCertificatePath": self.folder / "certificate.pem",
+            "tlsTrustStoreType": "PEM",
+            "tlsTrustStore": self.folder / "authority.pem",
             "skipListSizeLimit": 8 * 1024 * 1024,
             "nettyMaxFrameSizeBytes": 5 * 1024 * 1024,
             "logSizeLimit": 64 * 1024 * 1024,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from kazoo.client import KazooClient
 
 from messaging.bookkeeper.client import BookkeeperClient
@@ -244,6 +246,23 @@ async def test_ledgers_are_listed_and_deleted_and_bookies_forget_them(client: Bo
     assert writer.ledger_id not in [ledger_id async for ledger_id in client.ledgers()]
     with pytest.raises(NoSuchLedger):
         await client.open(writer.ledger_id)
+
+
+async def test_tls_with_certificates_of_both_sides(real_cluster: Cluster, peer: Peer) -> None:
+    context = ssl.create_default_context(cafile=str(real_cluster.folder / "authority.pem"))
+    real_cluster.authority.issue_cert("client").configure_cert(context)
+    client = await connect(real_cluster, ssl_context=context)
+    writer = await client.create()
+    assert await asyncio.gather(*(writer.append(b"t%d" % number) for number in range(50))) == list(range(50))
+    await writer.close()
+    assert (await ask(peer, "read", writer.ledger_id, "CRC32C", "-"))[0] == "49"
+    await client.stop()
+    context = ssl.create_default_context(cafile=str(real_cluster.folder / "authority.pem"))
+    trustme.CA().issue_cert("stranger").configure_cert(context)
+    stranger = await connect(real_cluster, ssl_context=context, request_timeout_s=2)
+    with pytest.raises(Unavailable):
+        await (await stranger.open(writer.ledger_id)).read(0, 0)
+    await stranger.stop()
 
 
 async def test_ids_of_both_clients_do_not_meet(client: BookkeeperClient, peer: Peer) -> None:

@@ -299,6 +299,17 @@ async def test_a_closed_writer_says_so(cluster: FakeCluster) -> None:
         writer.append(b"x")
 
 
+async def test_a_client_that_stops_leaves_its_ledgers_to_be_recovered(cluster: FakeCluster) -> None:
+    client = await cluster.client()
+    writer = await client.create()
+    await writer.append(b"x")
+    await client.stop()
+    with pytest.raises(LedgerClosed, match="was abandoned; recover the ledger"):
+        writer.append(b"y")
+    cluster.clients.clear()
+    assert (await (await cluster.client()).recover(writer.ledger_id)).last_entry_id == 0
+
+
 async def test_a_deleted_ledger_ends_its_writer(cluster: FakeCluster) -> None:
     client = await cluster.client()
     writer = await client.create()
