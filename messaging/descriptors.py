@@ -35,8 +35,12 @@ def raise_limit(wanted: int) -> int:
 
 def of_broker(settings: Settings) -> int:
     """Descriptors that a broker needs if all of its connections are taken: those that are signed in, over whatever listener, and as
-    many that are not as each listener takes."""
-    return FILES + settings.connections_max + 2 * settings.connections_unauthenticated_max + of_http(settings)
+    many that are not as each listener takes. One of several has as many connections to others, on behalf of clients."""
+    return FILES + _each(settings) * settings.connections_max + 2 * settings.connections_unauthenticated_max + of_http(settings)
+
+
+def _each(settings: Settings) -> int:
+    return 2 if settings.brokers > 1 else 1
 
 
 def of_http(settings: Settings) -> int:
@@ -67,7 +71,7 @@ def fitting(settings: Settings, limit: int) -> Settings:
     share = left // SHARE_BEFORE_SIGN_IN
     unauthenticated = min(settings.connections_unauthenticated_max, share)
     http = min(settings.http_connections_max, share // HTTP_LISTENERS)
-    connections = left - 2 * unauthenticated - HTTP_LISTENERS * http
+    connections = (left - 2 * unauthenticated - HTTP_LISTENERS * http) // _each(settings)
     return replace(
         settings,
         connections_max=min(settings.connections_max, connections),

@@ -25,6 +25,14 @@ def test_all_connections_together_leave_the_descriptors_of_the_files(limit: int)
     assert min(fitting.connections_max, fitting.connections_unauthenticated_max, fitting.http_connections_max) >= 4
 
 
+@pytest.mark.parametrize("limit", [400, 1024, 12_000, 20_000])
+def test_one_of_several_brokers_has_as_many_connections_to_the_others(limit: int) -> None:
+    settings = Settings(brokers=2)
+    fitting = descriptors.fitting(settings, limit)
+    assert 0 <= limit - descriptors.of_broker(fitting) <= 3
+    assert fitting.connections_max < descriptors.fitting(SETTINGS, limit).connections_max
+
+
 def test_ten_thousand_connections_fit_into_twenty_thousand_descriptors() -> None:
     assert SETTINGS.connections_max == 10_000
     assert descriptors.fitting(SETTINGS, 20_000) is SETTINGS

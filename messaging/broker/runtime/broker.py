@@ -115,6 +115,7 @@ class Broker:
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
+        self.outgoing = 0  # connections to other brokers on behalf of clients, as many as `connections_max`
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):

@@ -115,11 +115,12 @@ class Peers:
         if peer.principal is None and not peer.closed:
             peer.refuse("no CONNECT came", f"within handshake_ms = {self.settings.handshake_ms}")
 
-    def signed_in(self, peer: Connected, principal: Principal, *, superuser: bool) -> None:
-        """Raises `NotReady` where its tenant, its key or its address has its share of connections already."""
-        owner = ConnectionOwner(principal.tenant, principal.key_id, privileged=superuser or principal.service)
+    def signed_in(self, peer: Connected, principal: Principal, *, superuser: bool, delegated: bool = False) -> None:
+        """`delegated`: another broker connects on its behalf. Raises `NotReady` where its tenant, its key or its address has its
+        share of connections already."""
+        owner = ConnectionOwner(principal.tenant, principal.key_id, superuser or principal.service, delegated)
         ceiling = NO_CEILING
-        if self._policy_of_tenant is not None and not owner.privileged:
+        if self._policy_of_tenant is not None and not owner.privileged and not delegated:
             ceiling = TenantCeiling(*self._policy_of_tenant(CONNECTIONS_CEILING, principal.tenant))
         reason = self.shares.sign_in(peer, owner, ceiling)
         if reason:

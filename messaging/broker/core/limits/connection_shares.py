@@ -58,6 +58,7 @@ class ConnectionOwner(NamedTuple):
     tenant: str
     key_id: str = ""
     privileged: bool = False  # a superuser or one of our own processes
+    delegated: bool = False  # another broker connects on its behalf, and counts what the client is connected with
 
 
 class ConnectionShares(Generic[Peer]):
@@ -67,6 +68,7 @@ class ConnectionShares(Generic[Peer]):
         self.limits = limits
         self.by_tenant: Counter[str] = Counter()
         self.elsewhere: Mapping[str, int] = {}  # connections of tenants at other brokers, which count for their ceilings
+        self.delegated: Counter[str] = Counter()  # by tenant, those on behalf of clients of other brokers
         self.by_key: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()  # of authenticated clients without a key
         self._waiting: dict[str, OrderedDict[Peer, None]] = {}  # unauthenticated peers by address, oldest first
@@ -84,7 +86,7 @@ class ConnectionShares(Generic[Peer]):
 
     def by_tenant_and_key(self) -> Counter[tuple[str, str]]:
         """Counts now: walks over all that have authenticated."""
-        return Counter((owner.tenant, owner.key_id) for owner in self._owners.values() if not owner.privileged)
+        return Counter((owner.tenant, owner.key_id) for owner in self._owners.values() if not (owner.privileged or owner.delegated))
 
     def arrive(self, peer: Peer, address: str) -> Peer | None:
         """Adds `peer`. Returns the peer that must be closed instead, which is no longer counted; it may have the same address."""
@@ -139,6 +141,11 @@ class ConnectionShares(Generic[Peer]):
         if owner.privileged:
             return "" if left > 0 else f"all {limits.connections_max} connections (connections_max) are taken"
         left -= limits.reserved
+        if owner.delegated:
+            count = self.delegated[owner.tenant]
+            if left > 0 and (not count or count < left):
+                return ""
+            return f"tenant {owner.tenant!r} has {count} connections from other brokers, and {max(0, left)} are left for everybody"
         for whose, count, share, most in (
             (f"tenant {owner.tenant!r}", self.by_tenant[owner.tenant], 1, 0),
             (f"key {owner.key_id!r}", self.by_key[owner.key_id] if owner.key_id else 0, KEY_SHARE, limits.of_key_max),
@@ -154,8 +161,9 @@ class ConnectionShares(Generic[Peer]):
     def _count(self, owner: ConnectionOwner, address: str, change: int) -> None:
         if owner.privileged:
             return
-        counters = [(self.by_tenant, owner.tenant)]
-        counters.append((self.by_key, owner.key_id) if owner.key_id else (self.by_address, address))
+        counters = [(self.delegated if owner.delegated else self.by_tenant, owner.tenant)]
+        if not owner.delegated:
+            counters.append((self.by_key, owner.key_id) if owner.key_id else (self.by_address, address))
         for counter, name in counters:
             counter[name] += change
             if not counter[name]:

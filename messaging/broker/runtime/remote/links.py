@@ -1,4 +1,5 @@
-"""The links of a broker to the others: one for each client and broker, as long as something is open on it."""
+"""The links of a broker to the others, each as long as something is open on it: one for the consumers of a client, and one for its
+producers of a topic, since a broker reads nothing of a link whose messages come faster than the topic may take them."""
 
 from __future__ import annotations
 
@@ -6,20 +7,21 @@ import asyncio
 from dataclasses import astuple
 from typing import NamedTuple
 
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.delegation import act_for, delegated_client, port_of
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.remote.link import CLIENT_VERSION, BrokerLink
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, NotReady
 from messaging.local_caller import own_address
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.settings import Settings
 
 
 class _Place(NamedTuple):
     port: int
     principal: tuple[object, ...]
+    lane: str
 
 
 class _Shared:
@@ -30,21 +32,19 @@ class _Shared:
 
 
 class BrokerLinks:
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._settings = broker.settings
         self._links: dict[_Place, _Shared] = {}
 
-    def __len__(self) -> int:
-        return len(self._links)
-
-    async def take(self, principal: Principal, elsewhere: Elsewhere) -> LinkUse:
-        """Raises `NotReady`, or the error with which the other broker refuses the client."""
-        place = _Place(port_of(elsewhere.addresses["broker_url"]), astuple(principal))
+    async def take(self, principal: Principal, elsewhere: Elsewhere, lane: str) -> LinkUse:
+        """`lane`: what shares one. Raises `NotReady`, or the error with which the other broker refuses the client."""
+        place = _Place(port_of(elsewhere.addresses["broker_url"]), astuple(principal), lane)
         shared = self._links.get(place)
         if shared is None or not shared.link.usable:
             shared = self._links[place] = self._dial(place, principal)
         shared.users += 1
-        use = LinkUse(self, place, shared)
+        use = LinkUse(self, shared)
         try:
             if shared.opening is not None:
                 await asyncio.shield(shared.opening)
@@ -55,6 +55,9 @@ class BrokerLinks:
 
     def _dial(self, place: _Place, principal: Principal) -> _Shared:
         settings = self._settings
+        if self._broker.outgoing >= settings.connections_max:
+            raise NotReady(f"all {settings.connections_max} connections to other brokers (connections_max) are taken")
+        self._broker.outgoing += 1
         connect = pb.Connect(
             client_version=CLIENT_VERSION,
             protocol_version=frames.PROTOCOL_VERSION,
@@ -70,24 +73,24 @@ class BrokerLinks:
         return shared
 
     def _ended(self, place: _Place, shared: _Shared) -> None:
+        """The link tells it once."""
+        self._broker.outgoing -= 1
         if self._links.get(place) is shared:
             del self._links[place]
 
-    def release(self, place: _Place, shared: _Shared, error: MagnetarError) -> None:
+    def release(self, shared: _Shared, error: MagnetarError) -> None:
         shared.users -= 1
         if not shared.users:
             if shared.opening is not None:
                 shared.opening.cancel()
-            self._ended(place, shared)
             shared.link.end(error)
 
 
 class LinkUse:
     """The use of a link by a producer or consumer; the last one that releases it closes it."""
 
-    def __init__(self, links: BrokerLinks, place: _Place, shared: _Shared) -> None:
+    def __init__(self, links: BrokerLinks, shared: _Shared) -> None:
         self._links = links
-        self._place = place
         self._shared: _Shared | None = shared
         self.link = shared.link
 
@@ -95,7 +98,7 @@ class LinkUse:
         """Idempotent."""
         shared, self._shared = self._shared, None
         if shared is not None:
-            self._links.release(self._place, shared, _UNUSED)
+            self._links.release(shared, _UNUSED)
 
     def release_after(self, answer: asyncio.Future[pb.Command]) -> None:
         """What was sent before is certain to be read: a socket that is closed with answers unread may lose it."""

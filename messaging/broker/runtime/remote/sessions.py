@@ -20,7 +20,7 @@ class RemoteSessions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.links = BrokerLinks(broker.settings)
+        self.links = BrokerLinks(broker)
 
     async def open_producer(
         self,
@@ -32,7 +32,7 @@ class RemoteSessions:
         *,
         encrypts: bool,
     ) -> RemoteProducer:
-        use = await self.links.take(principal, elsewhere)
+        use = await self.links.take(principal, elsewhere, str(topic.base))
         producer = RemoteProducer(self._broker, topic, sink, principal, use)
         await producer.begin(name, encrypts=encrypts)
         return producer
@@ -56,7 +56,7 @@ class RemoteSessions:
         create: bool,
     ) -> RemoteConsumer:
         durable = durable and topic.persistent
-        use = await self.links.take(principal, elsewhere)
+        use = await self.links.take(principal, elsewhere, "")
         consumer = RemoteConsumer(
             self._broker, topic, subscription, sink, principal, use, durable=durable, shared=shared, wanted=wanted
         )

@@ -53,7 +53,7 @@ async def _delegated(service: Broker, connection: Connection, body: pb.Connect) 
         raise AuthenticationFailed(_NO_PROXY)
     client = service.delegations.verified(body, service.now_ms(), same_machine=connection.same_machine)
     principal = await service.access.admitted(client.principal, client.address)
-    service.peers.shares.leave(connection)
+    service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role), delegated=True)
     connection.stands_for(client.address, client.peer, local=client.local, sessions=client.sessions)
     return principal
 

@@ -43,7 +43,9 @@ async def pass_on(service: Broker, connection: Connection, body: pb.Connect, pri
     connect.CopyFrom(body)
     act_for(service.settings, connect, delegated_client(principal, peer=connection.peer, local=connection.local))
     host = own_address(service.settings.plain_host)
-    target = _TargetEnd(connection.transport, frames.command(pb.Command.CONNECT, connect=connect))
+    if service.outgoing >= service.settings.connections_max:
+        raise NotReady(f"all {service.settings.connections_max} connections to other brokers (connections_max) are taken")
+    target = _TargetEnd(service, connection.transport, frames.command(pb.Command.CONNECT, connect=connect))
     try:
         async with asyncio.timeout(DIAL_S):
             await asyncio.get_running_loop().create_connection(lambda: target, host, port)
@@ -61,12 +63,14 @@ class _TargetEnd(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, client: asyncio.Transport, connect: bytes) -> None:
+    def __init__(self, service: Broker, client: asyncio.Transport, connect: bytes) -> None:
+        self._service = service
         self._client = client
         self._connect = connect
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
+        self._service.outgoing += 1
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES)
         self.transport.write(self._connect)
         self._connect = b""
@@ -81,6 +85,7 @@ class _TargetEnd(asyncio.Protocol):
         self._client.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._service.outgoing -= 1
         self._client.close()
 
     def end(self) -> None:

@@ -150,3 +150,13 @@ class Crowd(RuleBasedStateMachine):
 
 
 TestCrowd = Crowd.TestCase
+
+
+def test_what_other_brokers_connect_with_for_a_tenant_has_a_share_of_its_own() -> None:
+    """It takes none of the connections that the tenant may have, which the other broker counts, and no more than others leave."""
+    shares = table(160, 1000)
+    assert fill(shares, ConnectionOwner("acme", "a", delegated=True), most=40) == 40
+    assert not shares.by_tenant and not shares.by_key and not shares.by_tenant_and_key()
+    assert shares.delegated["acme"] == 40 == shares.authenticated
+    assert fill(shares, ConnectionOwner("acme", "b", delegated=True)) == 35, "half of what there is for everybody"
+    assert fill(shares, ConnectionOwner("globex", "c")) > 0

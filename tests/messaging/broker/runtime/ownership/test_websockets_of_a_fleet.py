@@ -122,9 +122,23 @@ async def test_a_link_takes_no_place_among_the_connections_of_a_tenant(fleet: li
     first, second = fleet
     name = await name_at(second)
     async with opened(first, consumer_of(name)), opened(first, producer_of(name)):
-        assert links(second) == 1, "one for a client"
+        async with opened(first, consumer_of(name, "subscriptionType=Shared").replace("/s?", "/other?")):
+            assert links(second) == 2 == first.service.outgoing, "one for its consumers, one for its producers of a topic"
         assert second.service.peers.shares.by_tenant["acme"] == 0
-        assert first.service.peers.shares.by_tenant["acme"] == 2
+        assert second.service.peers.shares.delegated["acme"] == 2
+        await eventually(lambda: first.service.peers.shares.by_tenant["acme"] == 2)
+    await eventually(lambda: not second.service.peers.shares.delegated["acme"])
+    assert not first.service.outgoing
+
+
+async def test_there_are_no_more_connections_to_others_than_files_for_them(
+    fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = fleet
+    name = await name_at(second)
+    monkeypatch.setattr(first.service, "outgoing", first.service.settings.connections_max)
+    status, reason = await refused(first, consumer_of(name))
+    assert status == 503 and "connections_max" in reason
 
 
 async def test_partitions_at_several_brokers(fleet: list[RunningBroker]) -> None:
