@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from messaging.adminrpc.status import BrokerStatus
 from messaging.settings import Settings
 from workers.models import TaskRun
 from workers.schedule import TASKS
@@ -37,6 +39,16 @@ class ChildRow:
 
 
 @dataclass(frozen=True)
+class BrokerRow:
+    """One of several brokers. `status` None: it is not responding, as `away` says."""
+
+    broker_id: str
+    broker_url: str
+    status: BrokerStatus | None
+    away: str
+
+
+@dataclass(frozen=True)
 class WorkerRow:
     word: str
     look: str
@@ -44,14 +56,20 @@ class WorkerRow:
     at: datetime | None
 
 
-def children(*, broker_answers: bool) -> tuple[list[ChildRow], str]:
-    """The processes of run/supervisor.json, or why there are none. The supervisor knows that a process became ready, not that it
-    still responds."""
+def process_of(broker_id: str) -> str:
+    """The name of its process: of the first of several brokers, or of the only one, it has no number."""
+    number = broker_id.rpartition("-")[2]
+    return f"broker-{number}" if number.isdecimal() and number != "1" else "broker"
+
+
+def children(silent: Collection[str]) -> tuple[list[ChildRow], str]:
+    """The processes of run/supervisor.json, or why there are none; `silent`: those that do not answer. The supervisor knows that a
+    process became ready, not that it still responds."""
     settings: Settings = django_settings.MAGNETAR
     try:
         found = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
         rows = [_child(one) for one in found["children"]]
-        return [_silent(row) if row.name == "broker" and not broker_answers else row for row in rows], ""
+        return [_silent(row) if row.name in silent else row for row in rows], ""
     except FileNotFoundError:
         return [], "No supervisor is running: the processes were started individually, so their state is unknown."
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -59,7 +59,7 @@ def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
         sentence = f"{alert.value} % of the disk are used. When it is full, publishing is refused."
         remedy = "shorten retention, let consumers catch up, or enlarge the disk"
         yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
-    for child in platform_view.children(broker_answers=broker_answers)[0]:
+    for child in platform_view.children(set() if broker_answers else {"broker"})[0]:
         if child.state in _DOWN:
             exit_text = f" Its last exit: {child.last_exit}." if child.last_exit else ""
             sentence = f"Process {child.name} {_DOWN[child.state]}.{exit_text}"

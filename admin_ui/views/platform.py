@@ -10,16 +10,33 @@ from django.http import HttpResponse
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, sentence, show
-from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.methods import STATUS
+from admin_ui.platform_view import BrokerRow
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
+from messaging.adminrpc.methods import BROKERS_LIST, STATUS
+from messaging.adminrpc.status import BrokerStatus
 from tenants.models import FeedHead
+
+
+def _broker_row(seen: BrokerSeen, asked: BrokerStatus | None) -> BrokerRow:
+    """`asked`: the status of the one that was asked for the list. One that is known to be away is not waited for."""
+    if asked is not None and asked.broker_id == seen.broker_id:
+        return BrokerRow(seen.broker_id, seen.broker_url, asked, "")
+    if not seen.live:
+        return BrokerRow(seen.broker_id, seen.broker_url, None, "Away: it has not renewed its session.")
+    status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked(broker_id=seen.broker_id)))
+    return BrokerRow(seen.broker_id, seen.broker_url, status, sentence(away))
 
 
 def _look() -> dict[str, Any]:
     status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked()))
-    children, children_why = platform_view.children(broker_answers=status is not None)
+    seen, _ = broker.ask_or_why(lambda rpc: rpc.call(BROKERS_LIST, Request()))
+    brokers = [_broker_row(each, status) for each in seen.brokers] if seen is not None and len(seen.brokers) > 1 else []
+    silent = {platform_view.process_of(row.broker_id) for row in brokers if row.status is None}
+    children, children_why = platform_view.children(silent or (set() if status is not None else {"broker"}))
     return {
         "broker": status,
+        "brokers": brokers,
         "broker_away": sentence(away),
         "uptime_s": status.uptime_ms / 1000 if status else 0,
         "children": children,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +15,10 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
+from messaging.adminrpc.methods import BROKERS_LIST, STATUS
+from messaging.errors import NotReady
 from messaging.policies.groups import SUBJECTS
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
@@ -133,6 +138,36 @@ def test_the_quick_start_speaks_of_real_addresses(browse: Browse) -> None:
         (run / "broker.json").unlink()
     assert "pulsar://broker.example:7650" in page and "ws://broker.example:7081" in page
     assert "not running" in text(browse("owner"), f"{NAMESPACE}/quick-start")
+
+
+def test_the_platform_page_shows_each_of_several_brokers(
+    browse: Browse, world: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform = world.perform
+    first = perform(STATUS, BrokerAsked()).broker_id
+
+    def several(method: Method[R, A], request: R) -> Any:
+        if method.name == BROKERS_LIST.name:
+            live = {first: True, "broker-2": True, "broker-3": False}
+            seen = [BrokerSeen(broker_id=name, live=alive, broker_url=f"pulsar://{name}:1") for name, alive in live.items()]
+            return BrokersSeen(brokers=seen)
+        if isinstance(request, BrokerAsked) and request.broker_id:
+            assert request.broker_id == "broker-2", "one that is away is not waited for"
+            raise NotReady("broker-2 did not respond")
+        return perform(method, request)
+
+    monkeypatch.setattr(world, "perform", several)
+    run = Path(django_settings.MAGNETAR.data_dir) / "run"
+    run.mkdir(exist_ok=True)
+    child = {"name": "broker-2", "pid": 7, "state": "ready", "restarts": 0, "since": "2026-01-01T00:00:00Z"}
+    (run / "supervisor.json").write_text(json.dumps({"children": [child]}))
+    try:
+        page = text(browse("superuser"), "/platform")
+    finally:
+        (run / "supervisor.json").unlink()
+    assert "Brokers" in page and "pulsar://broker-2:1" in page
+    assert "did not respond" in page and "has not renewed its session" in page
+    assert "not responding" in page, "the supervisor only knows that it became ready"
 
 
 def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
