@@ -58,8 +58,17 @@ class Answer:
     disk: tuple[int, int] | None = None
 
 
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
+
+
 def _varint(value: int) -> bytes:
-    """`value` >= 0; negative numbers go as 64 bits."""
+    """Negative numbers go as 64 bits. The short forms are most of what an add has."""
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
+    if 0 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 0 <= value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     value &= (1 << 64) - 1
     encoded = bytearray()
     while value > 0x7F:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from messaging.bookkeeper import bookkeeper_pb2 as pb
@@ -75,7 +78,10 @@ def test_the_master_key_is_of_the_password() -> None:
 
 
 @pytest.mark.parametrize("recovery", [False, True])
-@pytest.mark.parametrize(("txn_id", "ledger_id", "entry_id"), [(0, 0, 0), (1, 7, 3), (2**40, 2**62, 2**61), (300, 2**31, 129)])
+@pytest.mark.parametrize(
+    ("txn_id", "ledger_id", "entry_id"),
+    [(0, 0, 0), (1, 7, 3), (2**40, 2**62, 2**61), (300, 2**31, 129), (2**14, 127, 2**21), (2**14 - 1, 128, 2**21 - 1)],
+)
 def test_an_add_that_is_encoded_by_hand_is_what_protobuf_reads(txn_id: int, ledger_id: int, entry_id: int, recovery: bool) -> None:
     body = Digest(DigestType.CRC32C, b"").pack(ledger_id, entry_id, -1, 300, bytes(300))
     frame = packets.encode_add(txn_id, ledger_id, entry_id, master_key(b""), len(body), recovery) + body
@@ -126,3 +132,15 @@ def test_frames_are_cut_wherever_a_socket_divides_them() -> None:
 
 def test_the_header_of_an_entry_has_32_bytes() -> None:
     assert HEADER.size == 32
+
+
+def test_p17_nothing_of_the_core_looks_at_a_clock() -> None:
+    """Leases and time limits are the shell's; what is acknowledged or lost is never decided by one."""
+    for path in Path(packets.__file__).parent.glob("*.py"):
+        imported = {
+            alias.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        assert not imported & {"time", "datetime", "asyncio", "random", "secrets"}, path.name

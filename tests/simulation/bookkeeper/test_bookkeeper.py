@@ -14,6 +14,7 @@ from messaging.bookkeeper.core.actions import RecoveryAction, WriteMetadata, Wri
 from messaging.bookkeeper.core.packets import Status
 from messaging.bookkeeper.core.recovery import Recovery
 from messaging.bookkeeper.core.writer import Writer
+from tests.simulation.bookkeeper.cluster import Bookie
 from tests.simulation.bookkeeper.run import WEIGHTS, simulate
 
 SEEDS = range(1, 31)
@@ -95,6 +96,11 @@ def _ends_at_the_first_no(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recovery, "answered", hasty)
 
 
+def _never_fences(patch: pytest.MonkeyPatch) -> None:
+    read = Bookie.read
+    patch.setattr(Bookie, "read", lambda self, entry_id, _fence_key: read(self, entry_id, None))
+
+
 # With a seed that meets it. If the simulation changes, another seed may be needed: try more of them.
 FAULTS = [
     (_goes_on_before_the_ensemble_is_written, 10),
@@ -103,6 +109,7 @@ FAULTS = [
     (_takes_for_no_entry(Status.TIMED_OUT, Status.CONNECTION_LOST), 16),
     (_takes_for_no_entry(Status.UNKNOWN_LEDGER_STATE), 52),
     (_ends_at_the_first_no, 4),
+    (_never_fences, 5),
 ]
 
 
