@@ -41,6 +41,7 @@ class LocalConsumer:
     `wanted`: of batches of which the client had a part before it was opened, a bit for each message that it did not have."""
 
     action = Action.CONSUME
+    remote = False
 
     def __init__(
         self,

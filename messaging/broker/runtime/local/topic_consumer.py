@@ -41,6 +41,8 @@ LASTING = (401, 403, 404)  # statuses of errors for which opening again would no
 class PartConsumer(Protocol):
     """The consumer of a plain topic or a partition: `LocalConsumer`, or one of a topic of another broker."""
 
+    remote: bool  # another broker says whether its subscription may be deleted, when it is asked to
+
     @property
     def continues(self) -> bool:
         """One that takes its place must be told where to begin."""
@@ -303,8 +305,9 @@ class TopicConsumer:
         self.check_alone()
         self._stop()
         consumers = self._take_consumers()
+        in_order = sorted(consumers, key=lambda consumer: not consumer.remote)  # first those that may refuse
         try:
-            await all_in_slices(self._slices, consumers, OPEN_COST, lambda consumer: consumer.unsubscribe())
+            await all_in_slices(self._slices, in_order, OPEN_COST, lambda consumer: consumer.unsubscribe())
         finally:
             self._detach(self._left(consumers))
 

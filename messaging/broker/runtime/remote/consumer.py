@@ -35,6 +35,7 @@ class RemoteConsumer:
     Without a durable subscription it remembers how far it was, since nobody else does."""
 
     action = Action.CONSUME
+    remote = True
 
     def __init__(
         self,

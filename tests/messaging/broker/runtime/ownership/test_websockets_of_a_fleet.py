@@ -162,6 +162,21 @@ async def test_partitions_at_several_brokers(fleet: list[RunningBroker]) -> None
         await eventually(lambda: not any(part.subscriptions.table for part in parts))
 
 
+async def test_a_subscription_that_others_use_is_deleted_of_no_partition(fleet: list[RunningBroker]) -> None:
+    first, second = fleet
+    name = parse_topic(f"{PREFIX}parts")
+    await first.service.topics.partitioned.create(name, 8, {})
+    async with opened(first, consumer_of(name, "subscriptionType=Shared")) as consumer:
+        async with opened(first, consumer_of(name, "subscriptionType=Shared")) as other:
+            await send_json(other, type="unsubscribe")
+            _, reason = await close_of(other)
+            assert "other consumers" in reason
+        parts = [part for each in fleet for text, part in each.service.topics.loaded.items() if text.startswith(str(name))]
+        assert len(parts) == 8 and all("s" in [sub.name for sub in part.subscriptions.table.values()] for part in parts)
+        await publish(second, name, ["x"])
+        assert await read(consumer, 1) == ["x"]
+
+
 async def test_several_topics_and_those_that_match_a_pattern(fleet: list[RunningBroker]) -> None:
     first, second = fleet
     here, there = await name_at(first, "n"), await name_at(second, "n")
