@@ -274,8 +274,13 @@ async def test_a_topic_that_is_deleted_or_ends_says_so(fleet: list[RunningBroker
             return bool((await receive_json(consumer))["endOfTopic"])
 
         await eventually(ended)
-        await send_json(producer, payload="")
-        assert "terminated" in (await receive_json(producer))["errorMsg"]
+
+        async def terminated() -> bool:
+            """One that was on its way when its producer was closed is only told that."""
+            await send_json(producer, payload="")
+            return "terminated" in (await receive_json(producer))["errorMsg"]
+
+        await eventually(terminated)
         await second.service.topics.delete(name, force=True)
         code, reason = await close_of(consumer)
         assert code == POLICY and "was deleted" in reason
