@@ -82,6 +82,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     # Keys
     ("GET", "console:alerts"): Action.TENANT_ADMIN,
     ("POST", "console:alerts"): Action.TENANT_ADMIN,
+    ("GET", "console:alert_rule"): Action.TENANT_ADMIN,
+    ("POST", "console:alert_rule"): Action.TENANT_ADMIN,
     ("GET", "console:keys"): Action.KEY_ADMIN,
     ("GET", "console:key_create"): Action.KEY_ADMIN,
     ("POST", "console:key_create"): Action.KEY_ADMIN,
@@ -386,7 +388,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:delayed"): "delayed",  # .cancel or .reschedule
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
-    ("POST", "console:alerts"): "alert_rule",  # .create or .delete, or notifications.set
+    ("POST", "console:alerts"): "alert_rule",  # .create, or notifications.set or .test
+    ("POST", "console:alert_rule"): "alert_rule",  # .change, .silence or .delete
     ("POST", "console:price_plan_create"): "price_plan.publish",
     ("POST", "console:issuer"): "billing.issuer",
     ("POST", "console:billing"): "billing",  # .account or .credit, or price_plan.assign

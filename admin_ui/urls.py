@@ -8,6 +8,7 @@ from django.urls import path, register_converter
 
 from admin_ui.addresses import SubscriptionConverter, TopicConverter
 from admin_ui.views import (
+    alert_rules,
     alerts,
     audit,
     audit_streams,
@@ -88,6 +89,7 @@ urlpatterns = [
     path("audit/export", audit.platform_audit_export, name="platform_audit_export"),
     path("audit/chain", audit.audit_chain, name="audit_chain"),
     path(f"{_TENANT}/alerts", alerts.alerts, name="alerts"),
+    path(f"{_TENANT}/alerts/<segment:rule>", alert_rules.alert_rule, name="alert_rule"),
     path(f"{_TENANT}/people", members.members, name="members"),
     path(f"{_TENANT}/new-member", members.member_set, name="member_set"),
     path(f"{_TENANT}/people/remove", members.member_remove, name="member_remove"),

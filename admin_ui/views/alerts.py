@@ -4,39 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from django import forms
 from django.conf import settings as django_settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
+from admin_ui.alert_view import shown
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError
-from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import platform_scope
-from workers.alerts import actions, platform
-from workers.alerts.models import AlertRule, MailUsage, Notice, PlatformAlert
+from workers.alerts import actions, platform, rule_actions
+from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget, PlatformAlert
 from workers.alerts.notices import mails_refused
 
 NOTICES_SHOWN = 100
-PARTITIONS_SHOWN = 5  # of a partitioned topic, those with the largest values
-
-
-class AlertRuleForm(forms.Form):
-    name = forms.CharField(max_length=200)
-    kind = forms.ChoiceField(choices=AlertRule.Kind.choices)
-    topic = forms.CharField(max_length=3 * NAME_LENGTH_MAX, help_text="Full name: persistent://tenant/namespace/topic. It exists.")
-    subscription = forms.CharField(required=False, max_length=NAME_LENGTH_MAX, help_text="Empty: any.")
-    threshold = forms.IntegerField(min_value=1, initial=1000, max_value=2**62, help_text="It fires at this value.")
-    clear = forms.IntegerField(min_value=0, initial=800, max_value=2**62, help_text="It is over below this value.")
-    hold_s = forms.IntegerField(
-        label="For seconds", min_value=0, max_value=86_400, initial=60, help_text="How long the value must be there."
-    )
-
-
-class NotificationsForm(forms.Form):
-    webhook_url = forms.CharField(label="Webhook", required=False, max_length=2000, help_text="https://host/path. Empty: none.")
-    mail_to = forms.CharField(label="Mail to", required=False, max_length=2000, help_text="Addresses, separated by spaces.")
 
 
 @page
@@ -46,13 +28,17 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
     rule_form = AlertRuleForm(request.POST if what == "rule" else None)
     target_form = NotificationsForm(
         request.POST if what == "target" else None,
-        initial={"webhook_url": target.webhook_url, "mail_to": " ".join(target.mail_to)},
+        initial=_target_initial(target),
     )
     if request.method == "POST":
         try:
             said = _change(request, tenant, what, rule_form, target_form)
         except MagnetarError as error:
-            show_error(request, explain(error))
+            forms = {"rule": rule_form, "target": target_form}
+            if what in forms:
+                forms[what].add_error(None, explain(error))
+            else:
+                show_error(request, explain(error))
         else:
             if said:
                 show_message(request, said)
@@ -62,16 +48,14 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/alerts.html",
         navigation(request, "alerts", tenant),
         crumbs=crumbs(tenant),
-        rules=[
-            {"rule": one, "kind": one.get_kind_display(), "partitions": one.by_partition[:PARTITIONS_SHOWN]}
-            for one in AlertRule.objects.all()
-        ],
+        rules=[shown(rule) for rule in AlertRule.objects.all()],
         notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
         mails_refused=mails_refused(datetime.now(UTC)),
         rule_form=rule_form,
         target_form=target_form,
-        secret=actions.target_of(tenant).secret,
+        secret=target.secret,
+        may_test=bool(target.webhook_url or target.mail_to or target.topic),
     )
 
 
@@ -79,11 +63,11 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
 def platform_alerts(request: ConsoleRequest) -> HttpResponse:
     """Of administrators of the platform: how full the disk is, what was said, and where it is sent."""
     settings, target = django_settings.MAGNETAR, platform.platform_target()
-    form = NotificationsForm(request.POST or None, initial={"webhook_url": target.webhook_url, "mail_to": " ".join(target.mail_to)})
+    form = NotificationsForm(request.POST or None, initial=_target_initial(target))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            platform.set_platform_target(request.actor, given["webhook_url"], given["mail_to"].split())
+            platform.set_platform_target(request.actor, given["webhook_url"], given["mail_to"].split(), given["topic"])
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
@@ -108,16 +92,20 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
     )
 
 
+def _target_initial(target: NotificationTarget) -> dict[str, str]:
+    return {"webhook_url": target.webhook_url, "mail_to": " ".join(target.mail_to), "topic": target.topic}
+
+
 def _change(request: ConsoleRequest, tenant: str, what: str, rule_form: AlertRuleForm, target_form: NotificationsForm) -> str:
     """What was done, in words; "" for nothing."""
     if what == "rule" and rule_form.is_valid():
-        actions.create_rule(request.actor, tenant, rule_form.cleaned_data)
+        rule_actions.create_rule(request.actor, tenant, rule_form.cleaned_data)
         return "The alert rule was created."
-    if what == "delete":
-        actions.delete_rule(request.actor, tenant, request.POST.get("rule", ""))
-        return "The alert rule was deleted."
+    if what == "test":
+        actions.send_test(request.actor, tenant)
+        return "A test notice is under way: how it went is said below, in a moment."
     if what == "target" and target_form.is_valid():
         values = target_form.cleaned_data
-        actions.set_target(request.actor, tenant, values["webhook_url"], values["mail_to"].split())
+        actions.set_target(request.actor, tenant, values["webhook_url"], values["mail_to"].split(), values["topic"])
         return "Notices are sent there from now on."
     return ""

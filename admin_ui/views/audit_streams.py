@@ -13,8 +13,9 @@ from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
+from workers.alerts.target_topics import PLATFORM
 from workers.alerts.webhooks import host_of
-from workers.audit_streams.actions import PLATFORM, delete_stream, newest_id, set_stream, stream_of
+from workers.audit_streams.actions import delete_stream, newest_id, set_stream, stream_of
 from workers.audit_streams.models import AuditStream
 from workers.of_tenant import TOPIC_LENGTH_MAX
 

@@ -44,6 +44,7 @@ OF_WORKERS_AND_WEB = frozenset(
         "redrive.scan",
         "status",
         "topics.figures",
+        "topics.page",
         "topics.times",
     }
 )

@@ -11,8 +11,8 @@ import time_machine
 from tenants.models import AuditRecord, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from workers.alerts.models import MailUsage, NotificationTarget, PlatformAlert
-from workers.alerts.notices import TenantRef, say
+from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget, PlatformAlert
+from workers.alerts.notices import OfRule, TenantRef, say
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -55,3 +55,60 @@ def test_mails_that_were_not_sent_are_said(world: ConsoleBroker, browse: Browse,
     row.save()
     assert said in text(browse("owner"), f"/tenants/acme/{page}") and "3 mails" in text(browse("owner"), f"/tenants/acme/{page}")
     assert said not in text(browse("stranger"), f"/tenants/globex/{page}")
+
+
+PAGE = "/tenants/acme/alerts"
+PLACED = "persistent://acme/orders/placed"
+RULE = {"what": "rule", "name": "Payments wait", "kind": "backlog_entries", "threshold": "10", "clear": "5", "hold_s": "0"}
+
+
+def test_a_rule_with_a_pattern_has_a_page_where_it_is_changed_and_silenced(world: ConsoleBroker, browse: Browse) -> None:
+    owner = browse("owner")
+    bad = owner.post(PAGE, {**RULE, "topic": "persistent://acme/orders/absent"}).content.decode()
+    assert "does not exist" in bad and "Payments wait" in bad, "what was typed is still there"
+    given = {**RULE, "topic": "persistent://acme/orders/pay-*", "runbook_url": "https://books.example/wait"}
+    assert owner.post(PAGE, given).status_code == 302
+    rule = AlertRule.unscoped.get()
+    values = {"persistent://acme/orders/pay-a": 3, "persistent://acme/orders/pay-b": 12}
+    rule.topics = {name: {"value": value, "firing": value > 9} for name, value in values.items()}
+    rule.firing, rule.value, rule.looked_at = True, 12, NOW
+    rule.save()
+    say(NOW, TenantRef("acme", rule.tenant_uid), "alert_fired", "s", "It fired: pay-b", "12", of=OfRule(rule.id, rule.runbook_url))
+    say(NOW, TenantRef("acme", rule.tenant_uid), "key_expires", "k", "A key expires", "soon")
+    at = f"{PAGE}/{rule.id}"
+    assert f'href="{at}"' in text(owner, PAGE) and "Firing" in text(owner, PAGE)
+    page = text(owner, at)
+    assert page.index(">pay-b<") < page.index(">pay-a<"), "those that fire come first"
+    assert "It fired: pay-b" in page and "A key expires" not in page
+    assert page.count('href="https://books.example/wait"') == 2
+    change = {"what": "change", "name": "Payments wait", "threshold": "20", "clear": "30", "hold_s": "0", "runbook_url": ""}
+    assert "clear at most threshold" in owner.post(at, change).content.decode()
+    assert owner.post(at, {**change, "clear": "15"}).status_code == 302
+    assert owner.post(at, {"what": "silence", "for_s": "86400", "reason": "we move"}).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.threshold, rule.clear, rule.runbook_url, rule.silence_reason) == (20, 15, "", "we move")
+    assert "we move" in text(owner, at) and "Silenced" in text(owner, PAGE)
+    assert owner.post(at, {"what": "silence", "for_s": "999999999"}).status_code == 200
+    assert owner.post(at, {"what": "unsilence"}).status_code == 302
+    for who, status in (("teammate", 403), ("stranger", 404)):
+        assert browse(who).get(at).status_code == status
+        assert browse(who).post(at, {"what": "delete"}).status_code == status
+    assert owner.get(f"{PAGE}/gone").status_code == 404
+    assert owner.post(at, {"what": "delete"}).status_code == 302
+    assert not AlertRule.unscoped.exists()
+    assert set(AuditRecord.unscoped.filter(action__startswith="alert_rule.").values_list("action", flat=True)) == {
+        "alert_rule.create", "alert_rule.change", "alert_rule.silence", "alert_rule.delete",
+    }  # fmt: skip
+
+
+def test_notices_are_tried_where_they_go(world: ConsoleBroker, browse: Browse) -> None:
+    owner = browse("owner")
+    assert 'value="test"' not in text(owner, PAGE), "they go nowhere"
+    wrong = owner.post(PAGE, {"what": "target", "topic": "persistent://globex/edge/t"}).content.decode()
+    assert "is not one of tenant acme" in wrong
+    assert owner.post(PAGE, {"what": "target", "topic": PLACED}).status_code == 302
+    assert 'value="test"' in text(owner, PAGE)
+    assert owner.post(PAGE, {"what": "test"}).status_code == 302
+    assert "This is a test notice" in text(owner, PAGE)
+    assert browse("teammate").post(PAGE, {"what": "test"}).status_code == 403
+    assert Notice.unscoped.count() == 1

@@ -1,35 +1,31 @@
-"""What a tenant changes of its alerts: checked, and written into the audit log."""
+"""Where notices of a tenant go, and what is sent again: checked, and written into the audit log. `rule_actions` has the rules."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from django.db import transaction
 
-from messaging.adminrpc.methods import TOPICS_PARTITIONS
-from messaging.adminrpc.topics import PartitionsGet
-from messaging.errors import InvalidValue, NotFound, PreconditionFailed
+from messaging.errors import NotFound, PreconditionFailed, QuotaExceeded
 from messaging.permissions.model import Action, Resource
-from messaging.protocol.names import TopicName, parse_topic
-from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import limit_rate, record
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers import mail
 from workers.alerts import webhooks
-from workers.alerts.models import AlertRule, Notice, NotificationTarget, new_secret
+from workers.alerts.models import Notice, NotificationTarget, new_secret
+from workers.alerts.notices import TenantRef, say
+from workers.alerts.target_topics import checked_topic
+from workers.of_tenant import new_id
 from workers.queue import ask_for
 from workers.schedule import SEND_NOTICE
 
-RULES_MAX = 100  # of one tenant: each is looked at every minute
 MAIL_MAX = 10
 REPLAYED_MAX = 100  # notices of one request
 NOTICES_SCANNED_MAX = 10_000  # that one request looks at
-PARTITIONS_MAX = 1_000  # of the topic of a rule: each is looked at every minute
-PATTERN = re.compile(r"[*?+|()\[\]{}^$\\]")
+TESTS_PER_HOUR_MAX = 20
 
 
 class Replayed(NamedTuple):
@@ -39,95 +35,47 @@ class Replayed(NamedTuple):
     following: datetime | None
 
 
-def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
-    """Raises `NotAuthorized`, `InvalidValue` for a topic of another tenant, `NotFound` for one that does not exist,
-    `PreconditionFailed` where there are too many."""
-    require(actor, Action.OPERATE, Resource(tenant))
-    if "://" not in given["topic"] or parse_topic(given["topic"]).tenant != tenant:
-        raise InvalidValue(
-            f"topic {given['topic'][:80]!r} is not a topic of tenant {tenant}: use persistent://{tenant}/namespace/topic"
-        )
-    topic = parse_topic(given["topic"])
-    _check_topic(topic)
-    threshold = given.get("threshold", 1)
-    clear = given.get("clear", threshold)
-    if given["kind"] not in AlertRule.Kind.values:
-        raise InvalidValue(f"kind must be one of {', '.join(AlertRule.Kind.values)}")
-    if clear > threshold or threshold < 1:
-        raise InvalidValue("threshold must be at least 1, and clear at most threshold")
-    fields: dict[str, Any] = {name: given[name] for name in ("name", "kind", "subscription", "hold_s") if name in given}
-    with transaction.atomic(), tenant_scope(tenant):
-        if AlertRule.objects.count() >= RULES_MAX:
-            raise PreconditionFailed(f"tenant {tenant} has {RULES_MAX} alert rules, which is the limit: delete some")
-        rule = AlertRule.objects.create(
-            tenant=tenant,
-            tenant_uid=_uid(tenant),
-            topic=str(topic),
-            threshold=threshold,
-            clear=clear,
-            created_at=datetime.now(UTC),
-            **fields,
-        )
-        record(
-            actor,
-            "alert_rule.create",
-            tenant,
-            f"alert rule {rule.name}",
-            after={"topic": rule.topic, "threshold": threshold, **fields},
-        )
-    return rule
-
-
-def _check_topic(topic: TopicName) -> None:
-    """A topic, a partition or a partitioned topic that exists. Raises `NotFound`, `InvalidValue`, `PreconditionFailed`."""
-    try:
-        meta = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic)))
-    except NotFound:
-        if PATTERN.search(topic.local):
-            raise InvalidValue(
-                f"topic {str(topic)[:200]!r} does not exist; patterns are not supported: make a rule for each topic"
-            ) from None
-        raise
-    if meta.partitions > PARTITIONS_MAX:
-        raise PreconditionFailed(
-            f"topic {topic} has {meta.partitions} partitions: a rule is about at most {PARTITIONS_MAX}; make rules for partitions"
-        )
-
-
-def rule_of(tenant: str, rule_id: str) -> AlertRule:
-    with tenant_scope(tenant):
-        rule: AlertRule | None = AlertRule.objects.filter(id=rule_id).first()
-    if rule is None:
-        raise NotFound(f"alert rule {rule_id[:64]!r} does not exist")
-    return rule
-
-
-def delete_rule(actor: Actor, tenant: str, rule_id: str) -> None:
-    require(actor, Action.OPERATE, Resource(tenant))
-    rule = rule_of(tenant, rule_id)
-    with transaction.atomic(), tenant_scope(tenant):
-        AlertRule.objects.filter(id=rule.id).delete()
-        record(actor, "alert_rule.delete", tenant, f"alert rule {rule.name}", before={"topic": rule.topic, "kind": rule.kind})
-
-
 def target_of(tenant: str) -> NotificationTarget:
     """Not stored, where there is none."""
     with tenant_scope(tenant):
-        return NotificationTarget.objects.first() or NotificationTarget(tenant=tenant, tenant_uid=_uid(tenant), secret="")
+        return NotificationTarget.objects.first() or NotificationTarget(tenant=tenant, tenant_uid=uid_of(tenant), secret="")
 
 
-def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str]) -> NotificationTarget:
-    """A webhook gets a new secret each time it is set. Raises `NotAuthorized`, `InvalidValue`."""
+def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str], topic: str = "") -> NotificationTarget:
+    """A webhook gets a new secret each time it is set. Raises `NotAuthorized`, `InvalidValue`, `NotFound` for the namespace of the
+    topic."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
-    check_target(webhook_url, mail_to)
+    topic = check_target(actor, tenant, webhook_url, mail_to, topic)
     with transaction.atomic(), tenant_scope(tenant):
         before = NotificationTarget.objects.first()
-        fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to}
+        fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
         if before is None or before.webhook_url != webhook_url:
             fields["secret"] = new_secret()
-        target, _ = NotificationTarget.objects.update_or_create(tenant_uid=_uid(tenant), defaults=fields)
-        record(actor, "notifications.set", tenant, "notifications", after={"webhook": bool(webhook_url), "mail_to": mail_to})
+        target, _ = NotificationTarget.objects.update_or_create(tenant_uid=uid_of(tenant), defaults=fields)
+        after = {"webhook": bool(webhook_url), "mail_to": mail_to, "topic": topic}
+        record(actor, "notifications.set", tenant, "notifications", after=after)
     return target
+
+
+def send_test(actor: Actor, tenant: str) -> Notice:
+    """Has a notice sent to everywhere where notices go; how it went is said in the notice. Raises `NotAuthorized`,
+    `PreconditionFailed` where they go nowhere, `QuotaExceeded` for too many."""
+    require(actor, Action.OPERATE, Resource(tenant))
+    limit_rate(actor)
+    now = datetime.now(UTC)
+    with transaction.atomic(), tenant_scope(tenant):
+        target = target_of(tenant)
+        if not (target.webhook_url or target.mail_to or target.topic):
+            raise PreconditionFailed(f"notices of tenant {tenant} are sent nowhere: say first where")
+        if Notice.objects.filter(kind="test", at__gt=now - timedelta(hours=1)).count() >= TESTS_PER_HOUR_MAX:
+            raise QuotaExceeded(f"{TESTS_PER_HOUR_MAX} test notices were sent within an hour, which is the limit: wait a while")
+        by = actor.principal.role
+        text = f"{by} asked for it. What alerts, budgets and keys that expire have to say comes here."
+        told = TenantRef(tenant, target.tenant_uid)
+        notice = say(now, told, "test", f"test {new_id()}", "This is a test notice", text)
+        assert notice is not None, "its subject is new"
+        record(actor, "notifications.test", tenant, "notifications", after={"notice": notice.id})
+    return notice
 
 
 def replay_notice(actor: Actor, tenant: str, notice_id: str) -> Notice:
@@ -177,14 +125,15 @@ def _send_again(notice: Notice) -> None:
     ask_for(SEND_NOTICE, notice=notice.id)
 
 
-def check_target(webhook_url: str, mail_to: list[str]) -> None:
-    """Raises `InvalidValue`."""
+def check_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str], topic: str) -> str:
+    """The full name of the topic; "": none. Raises `InvalidValue`, `NotAuthorized`, `NotFound`."""
     if webhook_url:
         webhooks.check_url(webhook_url)
     mail.recipients(mail_to, MAIL_MAX)
+    return checked_topic(actor, tenant, topic) if topic else ""
 
 
-def _uid(tenant: str) -> str:
+def uid_of(tenant: str) -> str:
     uid = Tenant.objects.filter(name=tenant).values_list("uid", flat=True).first()
     if uid is None:
         raise NotFound(f"tenant {tenant!r} does not exist")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import ClassVar
 
+import msgspec
 from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -22,6 +23,7 @@ class NotificationTarget(OfTenant):
     webhook_url = models.CharField(max_length=2000, blank=True, default="")
     secret = models.CharField(max_length=64, default=new_secret)
     mail_to = models.JSONField(default=list)
+    topic = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True, default="")  # full name
 
     objects: ClassVar[ScopedManager[NotificationTarget]] = ScopedManager("tenant_uid", by_uid=True)
 
@@ -32,8 +34,19 @@ class NotificationTarget(OfTenant):
         return f"notices of {self.tenant}"
 
 
+class TopicStanding(msgspec.Struct, kw_only=True):
+    """Where one topic of a pattern stands. `partitions` as those of a rule."""
+
+    value: int = 0
+    counter: int | None = None
+    partitions: dict[str, list[int | None]] = {}
+    above_since_ms: int | None = None
+    firing: bool = False
+
+
 class AlertRule(OfTenant):
-    """Fires when the value has been at `threshold` or above for `hold_s`, and is over when it is below `clear`."""
+    """Fires when the value has been at `threshold` or above for `hold_s`, and is over when it is below `clear`. One whose topic
+    `is_pattern` does so for each topic that matches by itself; its value is then the greatest of them."""
 
     class Kind(models.TextChoices):
         BACKLOG_ENTRIES = "backlog_entries"  # of one subscription, or the largest
@@ -48,15 +61,22 @@ class AlertRule(OfTenant):
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=32, choices=Kind.choices)
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX)
+    is_pattern = models.BooleanField(default=False)
     subscription = models.CharField(max_length=NAME_LENGTH_MAX, blank=True, default="")
     threshold = models.PositiveBigIntegerField(default=1)
     clear = models.PositiveBigIntegerField(default=1)
     hold_s = models.PositiveIntegerField(default=0)
+    runbook_url = models.CharField(max_length=500, blank=True, default="")  # what whoever is told is to do
+    silenced_until = models.DateTimeField(null=True)  # its notices are written and not sent
+    silenced_by = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1, blank=True, default="")
+    silence_reason = models.CharField(max_length=200, blank=True, default="")
     created_at = models.DateTimeField()
     # Where it stands
     value = models.BigIntegerField(default=0)
     counter = models.BigIntegerField(null=True)  # of the last look, where the value is a rise
     partitions = models.JSONField(default=dict)  # of a partitioned topic: index -> [value, counter or null]
+    topics = models.JSONField(default=dict)  # of a pattern: full name -> `TopicStanding`
+    topics_left_out = models.BooleanField(default=False)  # more match than are looked at
     above_since = models.DateTimeField(null=True)
     firing = models.BooleanField(default=False)
     looked_at = models.DateTimeField(null=True)
@@ -69,6 +89,12 @@ class AlertRule(OfTenant):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.tenant}"
+
+    @property
+    def by_topic(self) -> list[tuple[str, TopicStanding]]:
+        """Of a pattern: those that fire first, then by value."""
+        standings = msgspec.convert(self.topics, dict[str, TopicStanding])
+        return sorted(standings.items(), key=lambda item: (not item[1].firing, -item[1].value, item[0]))
 
     @property
     def by_partition(self) -> list[tuple[int, int]]:
@@ -96,11 +122,13 @@ class Notice(OfTenant):
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
     subject = models.CharField(max_length=300)
-    # alert_fired, alert_over, key_expires, budget, mail_limit, disk_low, disk_over, ceiling, spend_cap
+    # alert_fired, alert_over, key_expires, budget, mail_limit, disk_low, disk_over, ceiling, spend_cap, test
     kind = models.CharField(max_length=32)
     title = models.CharField(max_length=300)
     text = models.TextField()
     at = models.DateTimeField()
+    rule = models.CharField(max_length=32, blank=True, default="")  # of which alert rule
+    runbook_url = models.CharField(max_length=500, blank=True, default="")
     mail_to = models.JSONField(default=list)  # further recipients, besides those of the tenant's notices
     delivered = models.JSONField(default=dict)  # channel -> how it went
 
@@ -109,7 +137,10 @@ class Notice(OfTenant):
     class Meta(OfTenant.Meta):
         ordering = ["-at", "id"]
         constraints = [models.UniqueConstraint(fields=["tenant_uid", "subject"], name="one_notice_a_subject")]
-        indexes = [models.Index(fields=["tenant_uid", "-at"], name="notice_by_tenant")]
+        indexes = [
+            models.Index(fields=["tenant_uid", "-at"], name="notice_by_tenant"),
+            models.Index(fields=["rule", "-at"], name="notice_by_rule", condition=~models.Q(rule="")),
+        ]
 
     def __str__(self) -> str:
         return self.title

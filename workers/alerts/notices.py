@@ -16,6 +16,17 @@ from workers.queue import ask_for
 from workers.schedule import SEND_NOTICE
 
 
+class OfRule(NamedTuple):
+    """Which alert rule says it. `silence`: why the notice is not sent; "": it is."""
+
+    rule: str
+    runbook_url: str = ""
+    silence: str = ""
+
+
+NO_RULE = OfRule("")
+
+
 class TenantRef(NamedTuple):
     """The tenant that is told something."""
 
@@ -24,7 +35,14 @@ class TenantRef(NamedTuple):
 
 
 def say(
-    now: datetime, told: TenantRef, kind: str, subject: str, title: str, text: str, mail_to: Sequence[str] = ()
+    now: datetime,
+    told: TenantRef,
+    kind: str,
+    subject: str,
+    title: str,
+    text: str,
+    mail_to: Sequence[str] = (),
+    of: OfRule = NO_RULE,
 ) -> Notice | None:
     """Writes a notice and has it sent where the tenant wants it, and mailed to `mail_to`; None if that subject was said before."""
     try:
@@ -38,9 +56,14 @@ def say(
                 text=text,
                 at=now,
                 mail_to=list(mail_to),
+                rule=of.rule,
+                runbook_url=of.runbook_url,
+                delivered={"silenced": of.silence} if of.silence else {},
             )
+            if of.silence:
+                return notice
             target = NotificationTarget.objects.filter(tenant_uid=told.uid).first()
-            if mail_to or (target is not None and (target.webhook_url or target.mail_to)):
+            if mail_to or (target is not None and (target.webhook_url or target.mail_to or target.topic)):
                 ask_for(SEND_NOTICE, notice=notice.id)
     except IntegrityError:
         return None

@@ -81,15 +81,21 @@ def platform_target() -> NotificationTarget:
         return NotificationTarget.objects.filter(tenant_uid="").first() or NotificationTarget(tenant_uid="", secret="")
 
 
-def set_platform_target(actor: Actor, webhook_url: str, mail_to: list[str]) -> NotificationTarget:
+def set_platform_target(actor: Actor, webhook_url: str, mail_to: list[str], topic: str = "") -> NotificationTarget:
     """As `workers.alerts.actions.set_target`, for administrators of the platform."""
     require(actor, Action.SUPERUSER, NOTHING)
-    check_target(webhook_url, mail_to)
+    topic = check_target(actor, PLATFORM.name, webhook_url, mail_to, topic)
     with transaction.atomic(), platform_scope():
         before = platform_target()
-        fields: dict[str, Any] = {"webhook_url": webhook_url, "mail_to": mail_to}
+        fields: dict[str, Any] = {"webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
         if before.webhook_url != webhook_url or not before.secret:
             fields["secret"] = new_secret()
         target, _ = NotificationTarget.objects.update_or_create(tenant_uid="", defaults=fields)
-        record(actor, "notifications.set", "", "notifications", after={"webhook": bool(webhook_url), "mail_to": mail_to})
+        record(
+            actor,
+            "notifications.set",
+            "",
+            "notifications",
+            after={"webhook": bool(webhook_url), "mail_to": mail_to, "topic": topic},
+        )
     return target

@@ -10,7 +10,7 @@ from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
 from tenants.rest.tenants import existing
 from tenants.scoping import platform_scope, tenant_scope
-from workers.alerts import actions, platform, shapes
+from workers.alerts import actions, platform, rule_actions, shapes
 from workers.alerts.models import AlertRule, Notice
 
 
@@ -24,19 +24,44 @@ class AlertRules(View):
     @describe("Create an alert rule", shapes.AlertRuleShape, shapes.NewAlertRule, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewAlertRule)
-        return Response(shapes.show_rule(actions.create_rule(self.actor(), tenant, sent_fields(given))), status=201)
+        return Response(shapes.show_rule(rule_actions.create_rule(self.actor(), tenant, sent_fields(given))), status=201)
 
 
 class AlertRuleOne(View):
     @describe("An alert rule", shapes.AlertRuleShape)
     def get(self, request: Request, tenant: str, rule: str) -> Response:
         existing(tenant)
-        return Response(shapes.show_rule(actions.rule_of(tenant, rule)))
+        return Response(shapes.show_rule(rule_actions.rule_of(tenant, rule)))
+
+    @describe("Change some of an alert rule", shapes.AlertRuleShape, shapes.ChangedAlertRule)
+    def patch(self, request: Request, tenant: str, rule: str) -> Response:
+        given = sent_fields(self.read(shapes.ChangedAlertRule))
+        return Response(shapes.show_rule(rule_actions.change_rule(self.actor(), tenant, rule, given)))
 
     @describe("Delete an alert rule", None, status=204)
     def delete(self, request: Request, tenant: str, rule: str) -> Response:
-        actions.delete_rule(self.actor(), tenant, rule)
+        rule_actions.delete_rule(self.actor(), tenant, rule)
         return Response(status=204)
+
+
+class AlertRuleSilence(View):
+    @describe("Silence an alert rule: its notices are written and not sent", shapes.AlertRuleShape, shapes.NewSilence)
+    def put(self, request: Request, tenant: str, rule: str) -> Response:
+        given = self.read(shapes.NewSilence)
+        silenced = rule_actions.silence_rule(self.actor(), tenant, rule, given.for_s, given.reason)
+        return Response(shapes.show_rule(silenced))
+
+    @describe("End the silence of an alert rule; that it fires is sent", shapes.AlertRuleShape)
+    def delete(self, request: Request, tenant: str, rule: str) -> Response:
+        return Response(shapes.show_rule(rule_actions.silence_rule(self.actor(), tenant, rule, 0)))
+
+
+class AlertRuleNotices(View):
+    @describe("What an alert rule has said, newest first", page_of(shapes.NoticeShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str, rule: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, rule_actions.notices_of(rule_actions.rule_of(tenant, rule)), "id", shapes.show_notice)
 
 
 class Notices(View):
@@ -73,8 +98,15 @@ class Notifications(View):
     def put(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewNotifications)
         existing(tenant)
-        target = actions.set_target(self.actor(), tenant, given.webhook_url, given.mail_to)
+        target = actions.set_target(self.actor(), tenant, given.webhook_url, given.mail_to, given.topic)
         return Response(shapes.show_target(target))
+
+
+class NotificationsTest(View):
+    @describe("Send a test notice to everywhere where notices go; how it went is in the notice", shapes.NoticeShape, status=202)
+    def post(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        return Response(shapes.show_notice(actions.send_test(self.actor(), tenant)), status=202)
 
 
 class PlatformNotices(View):
@@ -92,5 +124,5 @@ class PlatformNotifications(View):
     @describe("Say where notices of the platform are sent", shapes.NotificationsShape, shapes.NewNotifications)
     def put(self, request: Request) -> Response:
         given = self.read(shapes.NewNotifications)
-        target = platform.set_platform_target(self.actor(), given.webhook_url, given.mail_to)
+        target = platform.set_platform_target(self.actor(), given.webhook_url, given.mail_to, given.topic)
         return Response(shapes.show_target(target))

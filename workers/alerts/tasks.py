@@ -7,27 +7,24 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
-
 from messaging import logs
-from messaging.adminrpc.methods import TOPICS_FIGURES
-from messaging.adminrpc.topics import TopicRef
-from messaging.errors import MagnetarError, NotAllowed
+from messaging.adminrpc.messages import MessageGiven, MessagesPublish
+from messaging.adminrpc.methods import MESSAGES_PUBLISH
+from messaging.errors import MagnetarError, NotReady
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.alerts import webhooks
 from workers.alerts.ceilings import look_at_ceilings
+from workers.alerts.looks import TopicStats, look
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import TenantRef, say, send_mail
 from workers.alerts.platform import look_at_disk
-from workers.alerts.rules import Reading, Standing, judge, read, read_partitions, sum_of
 from workers.carriers import Turn
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
 from workers.spend_caps.enforcement import look_at_spend
 
 log = logs.get_logger("magnetar.worker")
-PARTITIONS_SAID = 5  # of a partitioned topic, those with the largest values
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -47,7 +44,7 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
             rule.delete()
             continue
         try:
-            after = _look(environment, rule, figures.at(rule.topic))
+            after = look(environment, rule, figures, renew)
         except Stopping:
             raise
         except Exception as error:  # whatever is wrong with one tenant's rule, the others' are not to wait for it
@@ -71,75 +68,6 @@ def _disk(environment: Environment) -> str:
     except Exception as error:  # the tenants' rules are not to wait for it
         log.exception("disk-not-looked-at")
         return f"{type(error).__name__}: {error}"[:300]
-
-
-class TopicStats:
-    """The figures of one topic at a time: rules come in the order of their topics, and each topic is looked at once for all."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._topic = ""
-        self._figures: dict[str, Any] | MagnetarError = {}
-
-    def at(self, topic: str) -> dict[str, Any]:
-        """Raises what the broker answers."""
-        if topic != self._topic:
-            self._topic = topic
-            try:
-                self._figures = self._environment.rpc.call(TOPICS_FIGURES, TopicRef(topic=topic)).stats
-            except MagnetarError as error:
-                self._figures = error
-        if isinstance(self._figures, MagnetarError):
-            raise self._figures
-        return self._figures
-
-
-def _look(environment: Environment, rule: AlertRule, stats: dict[str, Any]) -> Standing:
-    now = environment.now()
-    reading, partitions = _read(rule, stats)
-    before = Standing(rule.firing, rule.above_since)
-    after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
-    with transaction.atomic():
-        AlertRule.objects.filter(id=rule.id).update(
-            value=reading.value,
-            counter=reading.counter,
-            partitions=partitions,
-            above_since=after.above_since,
-            firing=after.firing,
-            looked_at=now,
-            problem="",
-        )
-        if after.firing != before.firing:
-            rule.partitions = partitions
-            _say_alert(environment, rule, reading.value, firing=after.firing)
-    return after
-
-
-def _read(rule: AlertRule, stats: dict[str, Any]) -> tuple[Reading, dict[str, list[int | None]]]:
-    """The value, and those of the partitions."""
-    parts = stats.get("partitions")
-    if parts is None:
-        return read(rule.kind, stats, rule.subscription, rule.counter), {}
-    counters = {index: counter for index, (_, counter) in rule.partitions.items() if counter is not None}
-    readings = read_partitions(rule.kind, parts, rule.subscription, counters)
-    value = sum_of(rule.kind, parts, rule.subscription, readings)
-    return Reading(value), {index: [reading.value, reading.counter] for index, reading in readings.items()}
-
-
-def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing: bool) -> None:
-    now = environment.now()
-    of = f"{rule.topic} {rule.subscription}".strip()
-    word = "fired" if firing else "is over"
-    largest = ", ".join(f"partition {index}: {of_it}" for index, of_it in rule.by_partition[:PARTITIONS_SAID] if of_it)
-    say(
-        now,
-        TenantRef(rule.tenant, rule.tenant_uid),
-        "alert_fired" if firing else "alert_over",
-        f"alert {rule.id} {word} {now.timestamp():.0f}",
-        f"Alert {rule.name!r} {word}",
-        f"{rule.get_kind_display()} of {of} is {value}; the threshold is {rule.threshold}, and it is over below {rule.clear}."
-        + (f" Of its partitions, {largest}." if largest else ""),
-    )
 
 
 @platform_scope()
@@ -176,23 +104,40 @@ def turn_of(notice: str) -> Turn:
 
 @platform_scope()
 def send_notice(environment: Environment, task_id: str, renew: Renew, notice: str) -> dict[str, Any]:
-    """Each channel once; what fails is tried again, what is not allowed is not. Raises `NotReady`."""
+    """Each channel once; what fails is tried again, what is not allowed is not, and none waits for another. Raises `NotReady`."""
     row = Notice.objects.filter(id=notice).first()
     target = NotificationTarget.objects.filter(tenant_uid=row.tenant_uid).first() if row else None
     mail_to = sorted({*(row.mail_to if row else ()), *(target.mail_to if target else ())})
     if row is None or not (mail_to or target):
         return {"notice": "it does not exist, or nobody wants it"}
-    if mail_to and "mail" not in row.delivered:
-        told = TenantRef(row.tenant, row.tenant_uid)
-        _done(row, "mail", send_mail(environment.settings, environment.now(), told, mail_to, row.title, row.text))
-    if target and target.webhook_url and "webhook" not in row.delivered:
+    told, failed = TenantRef(row.tenant, row.tenant_uid), None
+    channels: list[tuple[str, Callable[[], str]]] = []
+    if mail_to:
+        channels.append(
+            ("mail", lambda: send_mail(environment.settings, environment.now(), told, mail_to, row.title, _mail_text(row)))
+        )
+    if target and target.topic:
+        channels.append(("topic", lambda: _publish(environment, target, row)))
+    if target and target.webhook_url:
+        channels.append(("webhook", lambda: f"answered {_post(environment, target, row)}"))
+    for channel, send in channels:
+        if channel in row.delivered:
+            continue
         try:
-            status = _post(environment, target, row)
-        except NotAllowed as error:
-            _done(row, "webhook", error.message)
-        else:
-            _done(row, "webhook", f"answered {status}")
+            _done(row, channel, send())
+        except NotReady as error:
+            failed = failed or error
+        except MagnetarError as error:
+            if channel == "mail":
+                raise
+            _done(row, channel, error.message)
+    if failed is not None:
+        raise failed
     return dict(row.delivered)
+
+
+def _mail_text(notice: Notice) -> str:
+    return f"{notice.text}\n\nRunbook: {notice.runbook_url}" if notice.runbook_url else notice.text
 
 
 def _done(notice: Notice, channel: str, how: str) -> None:
@@ -200,8 +145,9 @@ def _done(notice: Notice, channel: str, how: str) -> None:
     notice.save(update_fields=["delivered"])
 
 
-def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
-    body = {
+def body_of(notice: Notice) -> bytes:
+    """What webhooks and topics are sent."""
+    fields = {
         "id": notice.id,
         "kind": notice.kind,
         "tenant": notice.tenant,
@@ -209,9 +155,26 @@ def _post(environment: Environment, target: NotificationTarget, notice: Notice) 
         "text": notice.text,
         "at": notice.at.isoformat(),
     }
+    of_rule = {"rule": notice.rule, "runbook_url": notice.runbook_url} if notice.rule else {}
+    return json.dumps({**fields, **of_rule}).encode()
+
+
+def _publish(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
+    """A message whose key is the rule, so that what one rule says comes in its order."""
+    message = MessageGiven(
+        payload=body_of(notice),
+        key=notice.rule or notice.kind,
+        properties={"notice_id": notice.id, "kind": notice.kind, "content_type": "application/json"},
+        event_time_ms=int(notice.at.timestamp() * 1000),
+    )
+    environment.rpc.call(MESSAGES_PUBLISH, MessagesPublish(topic=target.topic, messages=[message]))
+    return f"published to {target.topic}"
+
+
+def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
     allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
     at_s = int(environment.now().timestamp())
-    return webhooks.post(target.webhook_url, target.secret, notice.id, json.dumps(body).encode(), at_s, allowed, resolve())
+    return webhooks.post(target.webhook_url, target.secret, notice.id, body_of(notice), at_s, allowed, resolve())
 
 
 def resolve() -> Callable[[str, int], list[str]]:

@@ -32,17 +32,17 @@ def networks(text: str) -> list[Network]:
     return [ipaddress.ip_network(network.strip()) for network in text.split(",") if network.strip()]
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, what: str = "a webhook") -> None:
     """Raises `InvalidValue`."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:  # a bracket that is not closed, a port that is no number
-        raise InvalidValue(f"{url[:80]!r} is not the URL of a webhook ({error}): use https://host/path") from None
+        raise InvalidValue(f"{url[:80]!r} is not the URL of {what} ({error}): use https://host/path") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username or not url.isascii():
-        raise InvalidValue(f"{url[:80]!r} is not the URL of a webhook: use https://host/path")
+        raise InvalidValue(f"{url[:80]!r} is not the URL of {what}: use https://host/path")
     if any(ord(character) < 33 for character in url):
-        raise InvalidValue("the URL of a webhook has no spaces or control characters")
+        raise InvalidValue(f"the URL of {what} has no spaces or control characters")
 
 
 def host_of(url: str) -> str:

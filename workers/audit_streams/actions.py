@@ -10,20 +10,15 @@ from django.db.models import QuerySet
 
 from messaging.errors import InvalidValue, NotFound
 from messaging.permissions.model import NOTHING, Action, Resource
-from messaging.protocol.names import parse_topic
-from messaging.protocol.system_topics import CHANGE_EVENTS
 from tenants.access import Actor, require
 from tenants.actions.change import record
-from tenants.actions.namespaces import existing
-from tenants.actions.topics import topic_resource
 from tenants.models import AuditRecord, Tenant
 from tenants.models.record import NO_HASH
 from tenants.scoping import platform_scope
 from workers.alerts import webhooks
 from workers.alerts.models import new_secret
+from workers.alerts.target_topics import PLATFORM, checked_topic
 from workers.audit_streams.models import AuditStream
-
-PLATFORM = ""  # in place of a tenant's name
 
 
 def uid_of(tenant: str) -> str:
@@ -64,7 +59,7 @@ def set_stream(actor: Actor, tenant: str, url: str = "", *, topic: str = "", old
     _require(actor, tenant)
     if bool(url) == bool(topic):
         raise InvalidValue("a stream goes to a webhook or to a topic: give one of `url` and `topic`")
-    topic = _checked_topic(actor, tenant, topic) if topic else ""
+    topic = checked_topic(actor, tenant, topic) if topic else ""
     if url:
         webhooks.check_url(url)
     now = datetime.now(UTC)
@@ -105,23 +100,6 @@ def delete_stream(actor: Actor, tenant: str) -> None:
 def _target(url: str, topic: str) -> dict[str, str]:
     """As the audit log has it: a URL may hold a secret."""
     return {"topic": topic} if topic else {"host": webhooks.host_of(url)}
-
-
-def _checked_topic(actor: Actor, tenant: str, text: str) -> str:
-    """The full name. A tenant's records stay with it; those of the platform go to any topic. Raises `InvalidValue`,
-    `NotAuthorized`, `NotFound` for the namespace."""
-    if "://" not in text:
-        raise InvalidValue(f"topic {text[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic")
-    topic = parse_topic(text)
-    if not topic.persistent or topic.partition >= 0:
-        raise InvalidValue(f"topic {text[:80]!r} is not persistent, or is a partition: records are published to a whole topic")
-    if topic.local == CHANGE_EVENTS:
-        raise InvalidValue(f"topic {text[:80]!r} is written by the platform: choose another")
-    if tenant != PLATFORM and topic.tenant != tenant:
-        raise InvalidValue(f"topic {text[:80]!r} is not one of tenant {tenant}")
-    require(actor, Action.PRODUCE, topic_resource(topic))
-    existing(str(topic.namespace))
-    return str(topic)
 
 
 def _require(actor: Actor, tenant: str) -> None:

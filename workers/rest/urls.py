@@ -23,10 +23,17 @@ urlpatterns = [
     path("notifications", LazyView("workers.alerts.rest:PlatformNotifications"), name="platform-notifications"),
     path(f"{TENANT}/alert-rules", LazyView("workers.alerts.rest:AlertRules"), name="alert-rules"),
     path(f"{TENANT}/alert-rules/<segment:rule>", LazyView("workers.alerts.rest:AlertRuleOne"), name="alert-rule"),
+    path(
+        f"{TENANT}/alert-rules/<segment:rule>/silence", LazyView("workers.alerts.rest:AlertRuleSilence"), name="alert-rule-silence"
+    ),
+    path(
+        f"{TENANT}/alert-rules/<segment:rule>/notices", LazyView("workers.alerts.rest:AlertRuleNotices"), name="alert-rule-notices"
+    ),
     path(f"{TENANT}/notices", LazyView("workers.alerts.rest:Notices"), name="notices"),
     path(f"{TENANT}/notices/replays", LazyView("workers.alerts.rest:NoticeReplays"), name="notice-replays"),
     path(f"{TENANT}/notices/<segment:notice>/replay", LazyView("workers.alerts.rest:NoticeReplay"), name="notice-replay"),
     path(f"{TENANT}/notifications", LazyView("workers.alerts.rest:Notifications"), name="notifications"),
+    path(f"{TENANT}/notifications/test", LazyView("workers.alerts.rest:NotificationsTest"), name="notifications-test"),
     path(f"{TOPIC}/redrives", LazyView("workers.redrive.rest:Redrives"), name="redrives"),
     path(f"{TOPIC}/redrives/dry-run", LazyView("workers.redrive.rest:RedriveDryRun"), name="redrive-dry-run"),
     path(f"{TOPIC}/redrives/<segment:job>", LazyView("workers.redrive.rest:RedriveOne"), name="redrive"),

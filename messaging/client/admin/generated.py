@@ -35,8 +35,15 @@ class AlertRuleShape(TypedDict):
     threshold: int
     clear: int
     hold_s: int
+    runbook_url: str
+    is_pattern: bool
+    silenced_until: str | None
+    silenced_by: str
+    silence_reason: str
     value: int
     partitions: list[PartitionValue]
+    topics: list[TopicValue]
+    topics_left_out: bool
     firing: bool
     looked_at: str | None
     problem: str
@@ -522,6 +529,7 @@ class NewAlertRuleRequest(TypedDict):
     threshold: NotRequired[int]
     clear: NotRequired[int]
     hold_s: NotRequired[int]
+    runbook_url: NotRequired[str]
 
 
 class NewAuditStreamRequest(TypedDict):
@@ -602,6 +610,7 @@ class NewNamespaceRequest(TypedDict):
 class NewNotificationsRequest(TypedDict):
     webhook_url: NotRequired[str]
     mail_to: NotRequired[list[str]]
+    topic: NotRequired[str]
 
 
 class NewPlanAssignmentRequest(TypedDict):
@@ -653,6 +662,11 @@ class NewSchemaRequest(TypedDict):
     properties: NotRequired[dict[str, str]]
 
 
+class NewSilenceRequest(TypedDict):
+    for_s: int
+    reason: NotRequired[str]
+
+
 class NewSpendCapRequest(TypedDict):
     amount: str
     currency: str
@@ -701,6 +715,8 @@ class NoticeShape(TypedDict):
     title: str
     text: str
     at: str
+    rule: str
+    runbook_url: str
     delivered: dict[str, Any]
 
 
@@ -713,6 +729,7 @@ class NoticesReplayRequest(TypedDict):
 class NotificationsShape(TypedDict):
     webhook_url: str
     mail_to: list[str]
+    topic: str
     secret: str
 
 
@@ -913,6 +930,14 @@ class PatchedBudgetChangeRequest(TypedDict):
     namespace: NotRequired[str]
     thresholds: NotRequired[list[int]]
     emails: NotRequired[list[str]]
+
+
+class PatchedChangedAlertRuleRequest(TypedDict):
+    name: NotRequired[str]
+    threshold: NotRequired[int]
+    clear: NotRequired[int]
+    hold_s: NotRequired[int]
+    runbook_url: NotRequired[str]
 
 
 class PatchedDelayedTimeOfKeyRequest(TypedDict):
@@ -1356,6 +1381,12 @@ class TopicTuneRequest(TypedDict):
     cpu_hour_price: NotRequired[float]
 
 
+class TopicValue(TypedDict):
+    topic: str
+    value: int
+    firing: bool
+
+
 class TracedDelivery(TypedDict):
     at_ms: int
     event: str
@@ -1448,6 +1479,28 @@ class WhatIfShape(TypedDict):
     stored_byte_seconds_then: int
 
 
+class AlertRuleNotices:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, rule: str, *, after: str | None = None, limit: int | None = None) -> PageOfNoticeShape:
+        """What an alert rule has said, newest first."""
+        answer: PageOfNoticeShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}/notices", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, rule: str) -> Iterator[NoticeShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, rule, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
 class AlertRules:
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -1481,11 +1534,44 @@ class AlertRules:
         answer: AlertRuleShape = self._http.send("GET", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}")
         return answer
 
+    def update(
+        self,
+        tenant: str,
+        rule: str,
+        body: PatchedChangedAlertRuleRequest,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> AlertRuleShape:
+        """Change some of an alert rule."""
+        answer: AlertRuleShape = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
     def delete(self, tenant: str, rule: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
         """Delete an alert rule."""
         self._http.send(
             "DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}", idempotency_key=idempotency_key, if_match=if_match
         )
+
+    def set_silence(self, tenant: str, rule: str, body: NewSilenceRequest, *, idempotency_key: str | None = None) -> AlertRuleShape:
+        """Silence an alert rule: its notices are written and not sent."""
+        answer: AlertRuleShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}/silence", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+    def delete_silence(self, tenant: str, rule: str, *, idempotency_key: str | None = None) -> AlertRuleShape:
+        """End the silence of an alert rule; that it fires is sent."""
+        answer: AlertRuleShape = self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}/silence", idempotency_key=idempotency_key
+        )
+        return answer
 
 
 class Alerts:
@@ -4115,6 +4201,13 @@ class Tenants:
         )
         return answer
 
+    def notifications_test(self, tenant: str, *, idempotency_key: str | None = None) -> NoticeShape:
+        """Send a test notice to everywhere where notices go; how it went is in the notice."""
+        answer: NoticeShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/notifications/test", idempotency_key=idempotency_key
+        )
+        return answer
+
     def policies(self, tenant: str) -> dict[str, Any]:
         """Policies set on a tenant, for all its namespaces."""
         answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/policies")
@@ -4798,6 +4891,7 @@ class Resources:
     """All of them."""
 
     def __init__(self, http: Http) -> None:
+        self.alert_rule_notices = AlertRuleNotices(http)
         self.alert_rules = AlertRules(http)
         self.alerts = Alerts(http)
         self.audit = Audit(http)

@@ -14,6 +14,7 @@ import click
 from controlplane.cli.audit import audit
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
+from controlplane.cli.remote.alert_rules import alert_rules
 from controlplane.cli.remote.browse import browse
 from controlplane.cli.remote.completion import completion
 from controlplane.cli.remote.delayed import delayed, redrive
@@ -222,7 +223,7 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
-    *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, notices, invoices),
+    *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
     *(delayed, redrive, recycle_bin, jobs),
     *(plan, apply, export, tune, completion),
 )

@@ -122,6 +122,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:schema"): {"type": "STRING", "schema": "", "properties": {}},
     ("PUT", "admin_v2:subscription-properties"): {"a": "b"},
     ("POST", "api:alert-rules"): {"name": "large", "kind": "backlog_bytes", "topic": TOPIC},
+    ("PATCH", "api:alert-rule"): {"threshold": 7},
+    ("PUT", "api:alert-rule-silence"): {"for_s": 60},
     ("PUT", "api:platform-notifications"): {"mail_to": ["ops@magnetar.test"]},
     ("PUT", "api:sign-in-rules"): {"second_factor_required": True},
     ("POST", "api:invitations"): {"email": "new@acme.test"},
@@ -158,6 +160,7 @@ ELSEWHERE = {
     ("DELETE", "api:my-session"),
     ("POST", "api:notice-replay"),
     ("POST", "api:notice-replays"),
+    ("POST", "api:notifications-test"),
 }
 
 # What these routes are about, so that they find it, or find it missing: what they make.

@@ -8,8 +8,9 @@ import pytest
 
 from messaging.protocol.names import parse_topic
 from tests.tenants.world import World
-from workers.alerts.actions import PARTITIONS_MAX
-from workers.alerts.models import AlertRule
+from workers.alerts import actions, rule_actions
+from workers.alerts.models import AlertRule, Notice, NotificationTarget
+from workers.alerts.rule_actions import PARTITIONS_MAX
 
 TOPIC = "persistent://acme/orders/t"
 RULES = "/api/v1/tenants/acme/alert-rules"
@@ -29,8 +30,10 @@ def partitioned(world: World, topic: str, partitions: int) -> None:
         (TOPIC, 404, f"topic {TOPIC} does not exist"),
         (f"{TOPIC}-partition-9", 404, f"{TOPIC}-partition-9"),
         ("persistent://acme/gone/t", 404, "acme/gone"),
-        ("persistent://acme/orders/.*", 400, "patterns are not supported: make a rule for each topic"),
-        ("persistent://acme/orders/t*", 400, "patterns are not supported"),
+        ("persistent://acme/orders/.*[a]", 400, "in a pattern * stands for any characters, and nothing else does"),
+        ("persistent://acme/orders/t+", 400, "in a pattern * stands for any characters"),
+        ("persistent://acme/orders/" + 40 * "*a", 400, "times *"),
+        ("persistent://acme/gone/t*", 404, "acme/gone"),
         ("persistent://acme/.*/t", 400, "namespace name '.*' is not valid"),
         ("persistent://other/things/t", 400, "is not a topic of tenant acme"),
         ("t", 400, "is not a topic of tenant acme"),
@@ -63,3 +66,74 @@ def test_somebody_without_the_right_does_not_learn_whether_a_topic_exists(world:
     world.broker.add(TOPIC, "s")
     for topic in (TOPIC, "persistent://acme/orders/gone"):
         assert caller("tom")("POST", RULES, rule(topic)).status_code == 403
+
+
+def test_a_rule_may_be_about_a_pattern_and_there_are_few_of_them(
+    world: World, caller: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    olga = caller("olga")
+    given = {**rule("persistent://acme/orders/pay-*"), "runbook_url": "https://books.example/x"}
+    made = olga("POST", RULES, given)
+    assert made.status_code == 201, made.json()
+    assert (made.json()["is_pattern"], made.json()["topics"], made.json()["topics_left_out"]) == (True, [], False)
+    assert made.json()["runbook_url"] == "https://books.example/x"
+    monkeypatch.setattr(rule_actions, "PATTERNS_MAX", 1)
+    refused = olga("POST", RULES, given)
+    assert refused.status_code == 412 and "1 alert rules with a pattern" in refused.json()["detail"]
+    assert olga("POST", RULES, {**given, "runbook_url": "javascript:alert(1)"}).status_code == 400
+
+
+def test_a_rule_is_changed_and_silenced_by_those_who_operate(world: World, caller: Any) -> None:
+    world.broker.add(TOPIC, "s")
+    olga = caller("olga")
+    at = f"{RULES}/{olga('POST', RULES, {**rule(), 'threshold': 10}).json()['id']}"
+    changed = olga("PATCH", at, {"threshold": 20, "clear": 5, "runbook_url": "https://books.example/"}).json()
+    assert (changed["threshold"], changed["clear"], changed["name"]) == (20, 5, "n")
+    assert olga("PATCH", at, {"clear": 21}).status_code == 400
+    assert olga("PATCH", at, {"runbook_url": "ftp://h/"}).status_code == 400
+    silenced = olga("PUT", f"{at}/silence", {"for_s": 3600, "reason": "we move"}).json()
+    assert silenced["silenced_until"] and (silenced["silenced_by"], silenced["silence_reason"]) != ("", "")
+    for wrong in (0, 30 * 86_400 + 1):
+        assert olga("PUT", f"{at}/silence", {"for_s": wrong}).status_code == 400
+    assert olga("DELETE", f"{at}/silence").json()["silenced_by"] == ""
+    assert olga("GET", f"{at}/notices").json() == {"items": [], "next": None}
+    for method, path, body in (
+        ("PATCH", at, {"threshold": 1}),
+        ("PUT", f"{at}/silence", {"for_s": 60}),
+        ("DELETE", f"{at}/silence", None),
+    ):
+        assert caller("tom")(method, path, body).status_code == 403
+        assert caller("sam")(method, path, body).status_code == 404
+        assert olga(method, f"{RULES}/gone" + path.removeprefix(at), body).status_code == 404
+    assert caller("sam")("GET", f"{at}/notices").status_code == 404
+    assert AlertRule.unscoped.get().threshold == 20
+
+
+def test_notices_go_to_a_topic_of_the_tenant_to_which_one_may_publish(world: World, caller: Any) -> None:
+    path = "/api/v1/tenants/acme/notifications"
+    olga = caller("olga")
+    for topic, status in (
+        ("persistent://other/things/t", 400),
+        ("t", 400),
+        ("non-persistent://acme/orders/t", 400),
+        ("persistent://acme/orders/__change_events", 400),
+        ("persistent://acme/gone/t", 404),
+    ):
+        assert olga("PUT", path, {"topic": topic}).status_code == status, topic
+    assert not NotificationTarget.unscoped.exists()
+    assert olga("PUT", path, {"topic": TOPIC}).json()["topic"] == TOPIC
+    assert caller("tom")("PUT", path, {"topic": TOPIC}).status_code == 403
+
+
+def test_a_test_notice_is_sent_and_there_are_few_of_them(world: World, caller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/api/v1/tenants/acme/notifications"
+    olga = caller("olga")
+    refused = olga("POST", f"{path}/test")
+    assert refused.status_code == 412 and "sent nowhere" in refused.json()["detail"]
+    olga("PUT", path, {"topic": TOPIC})
+    assert olga("POST", f"{path}/test").json()["kind"] == "test"
+    assert caller("tom")("POST", f"{path}/test").status_code == 403
+    assert caller("sam")("POST", f"{path}/test").status_code == 404
+    monkeypatch.setattr(actions, "TESTS_PER_HOUR_MAX", 1)
+    assert olga("POST", f"{path}/test").status_code == 429
+    assert Notice.unscoped.count() == 1

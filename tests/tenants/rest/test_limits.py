@@ -37,6 +37,8 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "/api/v1/tenants/acme/alert-rules",
         {"name": "n", "kind": "no_consumer", "topic": "persistent://acme/orders/t", "threshold": 2**62},
     ),
+    "ChangedAlertRule": ("PATCH", "/api/v1/tenants/acme/alert-rules/r", {}),
+    "NewSilence": ("PUT", "/api/v1/tenants/acme/alert-rules/r/silence", {"for_s": 60}),
     "NewAuditStream": ("PUT", "/api/v1/tenants/acme/audit/stream", {}),
     "NewNotifications": ("PUT", "/api/v1/tenants/acme/notifications", {}),
     "DelayedTime": ("PATCH", f"{N}/topics/t/delayed/1:0", {"delay_ms": 1}),

@@ -260,6 +260,14 @@ def notices_replay(at: Remote, notice: str | None, since: str | None, everything
     show_one(at.admin.tenant_notices.replays(at.tenant(tenant), body), as_json=at.as_json)
 
 
+@notices.command("test")
+@TENANT
+@remote
+def notices_test(at: Remote, tenant: str) -> None:
+    """Send a test notice to everywhere where notices go. `notices list` says how it went."""
+    show_one(at.admin.tenants.notifications_test(at.tenant(tenant)), as_json=at.as_json)
+
+
 @click.group(cls=RemoteGroup)
 def invoices() -> None:
     """Invoices of a tenant."""

@@ -1,0 +1,23 @@
+"""An alert rule for its row and its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.alerts.models import AlertRule
+
+PARTITIONS_SHOWN = TOPICS_SHOWN = 5  # those with the largest values
+
+
+def shown(rule: AlertRule) -> dict[str, Any]:
+    """`topics`: of a pattern, (local name, value, whether it fires), those that fire first."""
+    topics = [(name.rpartition("/")[2], stands.value, stands.firing) for name, stands in rule.by_topic]
+    return {
+        "rule": rule,
+        "kind": rule.get_kind_display(),
+        "partitions": rule.by_partition[:PARTITIONS_SHOWN],
+        "topics": topics[:TOPICS_SHOWN],
+        "further": max(0, len(topics) - TOPICS_SHOWN),
+        "all_topics": topics,
+        "firing": sum(fires for _, _, fires in topics),
+    }

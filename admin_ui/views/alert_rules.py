@@ -1,0 +1,70 @@
+"""The page of one alert rule: where it stands, what it has said, changing it, silence."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed
+from admin_ui.alert_view import shown
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from messaging.errors import MagnetarError, NotFound
+from workers.alerts import rule_actions
+from workers.alerts.models import AlertRule
+
+NOTICES_SHOWN = 100
+
+
+@page
+def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
+    try:
+        row = rule_actions.rule_of(tenant, rule)
+    except NotFound:
+        raise Http404 from None
+    what = request.POST.get("what", "")
+    initial = {name: getattr(row, name) for name in rule_actions.CHANGEABLE}
+    form = ThresholdForm(request.POST if what == "change" else None, initial=initial)
+    silence = SilenceForm(request.POST if what == "silence" else None)
+    back = reverse("console:alert_rule", args=[tenant, rule])
+    if request.method == "POST":
+        try:
+            done = _change(request, tenant, row, what, form, silence)
+        except MagnetarError as error:
+            if what == "change":
+                form.add_error(None, explain(error))
+            else:
+                show_error(request, explain(error))
+        else:
+            if done:
+                show_message(request, done)
+                return HttpResponseRedirect(reverse("console:alerts", args=[tenant]) if what == "delete" else back)
+    return show(
+        request,
+        "pages/alert_rule.html",
+        navigation(request, "alerts", tenant),
+        crumbs=crumbs(tenant, "", ("Alerts", reverse("console:alerts", args=[tenant]))),
+        one=shown(row),
+        form=form,
+        silence=silence,
+        notices=list(rule_actions.notices_of(row)[:NOTICES_SHOWN]),
+        shown_max=NOTICES_SHOWN,
+    )
+
+
+def _change(request: ConsoleRequest, tenant: str, row: AlertRule, what: str, form: ThresholdForm, silence: SilenceForm) -> str:
+    """What was done, in words; "" for nothing."""
+    if what == "change" and form.is_valid():
+        rule_actions.change_rule(request.actor, tenant, row.id, changed(form))
+        return "The alert rule was changed; it counts from the next look on."
+    if what == "silence" and silence.is_valid():
+        given = silence.cleaned_data
+        rule_actions.silence_rule(request.actor, tenant, row.id, given["for_s"], given["reason"])
+        return "The alert rule is silent: its notices are written and not sent."
+    if what == "unsilence":
+        rule_actions.silence_rule(request.actor, tenant, row.id, 0)
+        return "The silence ends: if the rule fires at its next look, that is sent."
+    if what == "delete":
+        rule_actions.delete_rule(request.actor, tenant, row.id)
+        return "The alert rule was deleted."
+    return ""

@@ -1,0 +1,173 @@
+"""Alert rules with patterns, silence, and notices that go to a topic."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.messages import MessagesList
+from messaging.adminrpc.methods import MESSAGES_LIST, MESSAGES_PUBLISH
+from messaging.errors import NotFound, NotReady
+from messaging.protocol.names import parse_topic
+from tenants.models import Tenant
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
+from workers.alerts import patterns
+from workers.alerts.models import AlertRule, Notice, NotificationTarget
+from workers.alerts.notices import OfRule, TenantRef, say
+from workers.alerts.patterns import matching_topics
+from workers.alerts.tasks import evaluate_alerts, send_notice
+from workers.environment import Environment
+from workers.models import TaskRun
+from workers.runs import run_recorded
+from workers.schedule import EVALUATE_ALERTS, SEND_NOTICE
+
+N = "persistent://acme/kept"
+
+
+@pytest.fixture(autouse=True)
+def asked(db: None) -> None:
+    Tenant.unscoped.create(name="acme", uid="u1", admin_roles=[], allowed_clusters=[])
+
+
+def rule(clock: Clock, **fields: Any) -> AlertRule:
+    values: dict[str, Any] = {"topic": f"{N}/pay-*", "is_pattern": True, "threshold": 2, "clear": 1, "tenant_uid": "u1", **fields}
+    return AlertRule.unscoped.create(name="backlog", kind="backlog_entries", tenant="acme", created_at=clock(), **values)
+
+
+def look(environment: Environment, number: int) -> dict[str, Any]:
+    return run_recorded(environment, EVALUATE_ALERTS, f"look-{number}", evaluate_alerts)
+
+
+def said() -> list[str]:
+    return [notice.title for notice in Notice.unscoped.order_by("at", "title")]
+
+
+def test_topics_that_match_are_found_by_name_and_bounded(
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("aaa", "pay-a", "pay-b", "pay-ba", "pax", "zzz"):
+        broker.real.add(f"{N}/{name}", "s")
+    broker.real.run(broker.real.service.topics.partitioned.create(parse_topic(f"{N}/pay-p"), 3, {}))
+    everything = [f"{N}/{name}" for name in ("pay-a", "pay-b", "pay-ba", "pay-p")]
+    assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything, True)
+    assert matching_topics(environment.rpc, f"{N}/*a").topics == [f"{N}/{name}" for name in ("aaa", "pay-a", "pay-ba")]
+    monkeypatch.setattr(patterns, "PAGE", 1)
+    assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything, True)
+    monkeypatch.setattr(patterns, "TOPICS_MAX", 2)
+    assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything[:2], False)
+    monkeypatch.setattr(patterns, "PAGES_MAX", 1)
+    assert matching_topics(environment.rpc, f"{N}/*z").complete is False
+
+
+def test_each_topic_of_a_pattern_fires_and_is_over_by_itself(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    for name in ("pay-a", "pay-b", "other"):
+        broker.real.add(f"{N}/{name}", "s")
+        broker.real.publish(f"{N}/{name}", b"m")
+    rule(clock, runbook_url="https://books.example/backlog")
+    assert look(environment, 0)["fired"] == 0
+    broker.real.publish(f"{N}/pay-a", b"m", b"m")
+    broker.real.publish(f"{N}/other", b"m", b"m")
+    clock.advance(60)
+    assert look(environment, 1)["fired"] == 1
+    broker.real.publish(f"{N}/pay-b", b"m")
+    clock.advance(60)
+    look(environment, 2)
+    assert said() == ["Alert 'backlog' fired: pay-a", "Alert 'backlog' fired: pay-b"]
+    row = AlertRule.unscoped.get()
+    assert (row.firing, row.value, [(name, stands.firing) for name, stands in row.by_topic]) == (
+        True,
+        3,
+        [(f"{N}/pay-a", True), (f"{N}/pay-b", True)],
+    )
+    broker.real.run(broker.real.service.topics.delete(parse_topic(f"{N}/pay-a"), force=True))
+    broker.real.add(f"{N}/pay-new", "s")
+    clock.advance(60)
+    look(environment, 3)
+    assert said()[-1] == "Alert 'backlog' is over: pay-a" and AlertRule.unscoped.get().firing
+    broker.real.run(broker.real.service.topics.loaded[f"{N}/pay-b"].subscriptions.delete("s"))
+    clock.advance(60)
+    assert look(environment, 4)["over"] == 1
+    assert said()[-1] == "Alert 'backlog' is over: pay-b"
+    assert {(notice.rule, notice.runbook_url) for notice in Notice.unscoped.all()} == {(row.id, row.runbook_url)}
+
+
+def test_a_broker_that_is_away_leaves_a_pattern_as_it_was(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    broker.real.add(f"{N}/pay-a", "s")
+    broker.real.publish(f"{N}/pay-a", b"m", b"m")
+    rule(clock)
+    look(environment, 0)
+    broker.cut()
+    assert look(environment, 1)["problems"] == 1
+    row = AlertRule.unscoped.get()
+    assert row.firing and row.problem and row.topics
+    broker.mend()
+    look(environment, 2)
+    assert AlertRule.unscoped.get().problem == "" and len(said()) == 1
+
+
+def test_what_a_silenced_rule_says_is_written_and_not_sent(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", topic=f"{N}/notices")
+    broker.real.add(f"{N}/pay-a", "s")
+    row = rule(clock, silenced_until=clock())
+    clock.advance(-600)
+    broker.real.publish(f"{N}/pay-a", b"m", b"m")
+    look(environment, 0)
+    assert "silenced until" in Notice.unscoped.get().delivered["silenced"]
+    assert not TaskRun.objects.filter(name=SEND_NOTICE).exists()
+    clock.advance(300)
+    look(environment, 1)
+    assert AlertRule.unscoped.get().silenced_until == row.silenced_until
+    clock.advance(300)
+    look(environment, 2)
+    assert AlertRule.unscoped.get().silenced_until is None
+    assert said()[-1] == "Alert 'backlog' fires, and was silenced: pay-a"
+    assert TaskRun.objects.filter(name=SEND_NOTICE).count() == 1
+    clock.advance(60)
+    look(environment, 3)
+    assert len(said()) == 2, "that is said once"
+
+
+def noticed(clock: Clock, **target: Any) -> Notice:
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", **target)
+    notice = say(clock(), TenantRef("acme", "u1"), "alert_fired", "s", "title", "text", of=OfRule("r1", "https://books.example/"))
+    assert notice is not None
+    return notice
+
+
+def deliver(environment: Environment, notice: Notice, number: int = 0) -> dict[str, Any]:
+    return run_recorded(environment, SEND_NOTICE, f"send-{number}", send_notice, notice=notice.id)
+
+
+def test_a_notice_is_published_to_a_topic_once(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    topic = f"{N}/notices"
+    broker.real.add(topic, "s")
+    notice = noticed(clock, topic=topic)
+    for number in range(2):
+        assert deliver(environment, notice, number)["topic"] == f"published to {topic}"
+    broker.real.identity = "web"  # a worker may not read
+    [message] = broker.real.call(MESSAGES_LIST, MessagesList(topic=topic)).messages
+    body = json.loads(base64.b64decode(message.payload))
+    assert (body["id"], body["title"], body["rule"], body["runbook_url"]) == (notice.id, "title", "r1", "https://books.example/")
+
+
+def test_a_topic_that_fails_holds_up_no_other_way_and_is_tried_again(
+    environment: Environment, broker: WorkerBroker, clock: Clock
+) -> None:
+    """The webhook is one that is not allowed: that is said at once, and not tried again."""
+    notice = noticed(clock, topic=f"{N}/notices", webhook_url="http://127.0.0.1:9/")
+    broker.divert(MESSAGES_PUBLISH, lambda asked: _raise(NotReady("the broker is busy")))
+    with pytest.raises(NotReady):
+        send_notice(environment, "t", lambda **_: None, notice.id)
+    notice.refresh_from_db()
+    assert list(notice.delivered) == ["webhook"] and "not public" in notice.delivered["webhook"]
+    broker.divert(MESSAGES_PUBLISH, lambda asked: _raise(NotFound("namespace acme/kept does not exist")))
+    deliver(environment, notice, 2)
+    notice.refresh_from_db()
+    assert "does not exist" in notice.delivered["topic"], "trying again would not help"
+
+
+def _raise(error: Exception) -> None:
+    raise error
