@@ -17,7 +17,6 @@ def shown(rule: AlertRule) -> dict[str, Any]:
         "kind": rule.get_kind_display(),
         "partitions": rule.by_partition[:PARTITIONS_SHOWN],
         "topics": topics[:TOPICS_SHOWN],
-        "further": max(0, len(topics) - TOPICS_SHOWN),
+        "further": max(0, sum(fires for _, _, fires in topics) - TOPICS_SHOWN),  # that fire, too
         "all_topics": topics,
-        "firing": sum(fires for _, _, fires in topics),
     }
