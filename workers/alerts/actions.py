@@ -45,7 +45,8 @@ def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str], 
     """A webhook gets a new secret each time it is set. Raises `NotAuthorized`, `InvalidValue`, `NotFound` for the namespace of the
     topic."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
-    topic = check_target(actor, tenant, webhook_url, mail_to, topic)
+    check_target(webhook_url, mail_to)
+    topic = checked_topic(actor, tenant, topic) if topic else ""
     with transaction.atomic(), tenant_scope(tenant):
         before = NotificationTarget.objects.first()
         fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
@@ -125,12 +126,11 @@ def _send_again(notice: Notice) -> None:
     ask_for(SEND_NOTICE, notice=notice.id)
 
 
-def check_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str], topic: str) -> str:
-    """The full name of the topic; "": none. Raises `InvalidValue`, `NotAuthorized`, `NotFound`."""
+def check_target(webhook_url: str, mail_to: list[str]) -> None:
+    """Raises `InvalidValue`."""
     if webhook_url:
         webhooks.check_url(webhook_url)
     mail.recipients(mail_to, MAIL_MAX)
-    return checked_topic(actor, tenant, topic) if topic else ""
 
 
 def uid_of(tenant: str) -> str:

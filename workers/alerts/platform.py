@@ -18,6 +18,7 @@ from workers.alerts.actions import check_target
 from workers.alerts.models import NotificationTarget, PlatformAlert, new_secret
 from workers.alerts.notices import TenantRef, say
 from workers.alerts.rules import Standing, judge
+from workers.alerts.target_topics import checked_topic
 from workers.environment import Environment
 
 PLATFORM = TenantRef("", "")
@@ -84,7 +85,8 @@ def platform_target() -> NotificationTarget:
 def set_platform_target(actor: Actor, webhook_url: str, mail_to: list[str], topic: str = "") -> NotificationTarget:
     """As `workers.alerts.actions.set_target`, for administrators of the platform."""
     require(actor, Action.SUPERUSER, NOTHING)
-    topic = check_target(actor, PLATFORM.name, webhook_url, mail_to, topic)
+    check_target(webhook_url, mail_to)
+    topic = checked_topic(actor, PLATFORM.name, topic) if topic else ""
     with transaction.atomic(), platform_scope():
         before = platform_target()
         fields: dict[str, Any] = {"webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
