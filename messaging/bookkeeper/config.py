@@ -15,10 +15,11 @@ class Config:
     """`frame_bytes_max` is not above that of the bookies (`nettyMaxFrameSizeBytes`).
 
     `bookie_bytes_max` bounds what is on its way to one bookie: one that takes nothing any more is replaced before it fills the
-    memory. `ledger_bytes_max` bounds what one writer has appended and not confirmed; `append` waits there. `racks` says which
+    memory. `ledger_bytes_max` bounds what one writer has appended and not confirmed: `writable` waits there. `racks` says which
     rack a bookie is in; with `require_racks` above 1, each entry has to be in so many. `failed_bookie_s`: so long a bookie that
     failed is chosen only where there is no other one. `ssl_context`: speak TLS, which the bookie has to offer (it begins in
-    clear, with a request to start it).
+    clear, with a request to start it); `check_hostname`: the name in its certificate, where that is not the host that it
+    registered.
     """
 
     connect_timeout_s: float = 10.0

@@ -1,6 +1,4 @@
-"""Reading one entry from those who have it, as a machine: one bookie after the other, the next one early if an answer takes
-long.
-"""
+"""Reading one entry, as a machine: one bookie after the other, the next one early if an answer takes long."""
 
 from __future__ import annotations
 

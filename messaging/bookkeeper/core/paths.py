@@ -10,8 +10,6 @@ HIERARCHICAL = "org.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory"
 LONG_HIERARCHICAL = "org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
 LAYOUT_VERSION = 2
 _MANAGER_VERSION = 1
-# Children of the root that are no ledgers.
-SPECIAL = frozenset(("LAYOUT", "INSTANCEID", "available", "cookies", "idgen", "idgen-long", "underreplication", "bookies"))
 
 
 class Layout:

@@ -1,6 +1,4 @@
-"""Which bookies get a ledger: those of different racks first, by chance in proportion to free space, no failed one if others
-are left.
-"""
+"""Which bookies get a ledger: of different racks first, by chance in proportion to free space, failed ones last."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ class _Phase(Enum):
 
 @dataclass(slots=True)
 class _Replies:
-    """Of the bookies that have to have an entry: its `entry` if one has it, how many said that they do not, who has not
-    answered.
-    """
+    """About one entry: who has not answered, the entry if a bookie has it, who does not, and what is not known."""
 
     waiting: set[int]
     entry: Entry | None = None
@@ -83,11 +81,6 @@ class Recovery:
         self._copy: _Copy | None = None
         self._failed_slots: set[int] = set()
         self._failed_bookies: set[str] = set()
-
-    @property
-    def copied(self) -> int:
-        """The last entry that is known to be stored by an ack quorum."""
-        return self._last_confirmed
 
     def start(self) -> list[RecoveryAction]:
         if self.metadata.is_closed:
