@@ -149,6 +149,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing |= {
         "run_id": "r1",
         "job": "j1",
+        "move": "1",
         "job_id": "redrive-j1",
         "rule": "a1",
         "notice": "n1",
