@@ -152,6 +152,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_policies"): Action.TOPIC_ADMIN,
     ("GET", "console:messages"): Action.MESSAGE_READ,
     ("GET", "console:message"): Action.MESSAGE_READ,
+    ("GET", "console:messages_tail"): Action.MESSAGE_READ,
     ("GET", "console:messages_export"): Action.MESSAGE_READ,
     ("GET", "console:message_payload"): Action.MESSAGE_READ,
     ("GET", "console:message_publish"): Action.PRODUCE,  # and MESSAGE_READ for one like another, which it records
@@ -404,6 +405,7 @@ AUDITED: dict[tuple[str, str], str] = {
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "console:messages"): "message.browse",
     ("GET", "console:message"): "message.read",
+    ("GET", "console:messages_tail"): "message.browse",
     ("GET", "console:messages_export"): "message.export",
     ("GET", "console:message_payload"): "message.read",
 }

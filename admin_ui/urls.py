@@ -140,6 +140,7 @@ urlpatterns = [
     path(f"{_TOPIC}/trace", topics.topic_trace, name="topic_trace"),
     path(f"{_TOPIC}/messages", messages.messages, name="messages"),
     path(f"{_TOPIC}/messages/export", message_files.messages_export, name="messages_export"),
+    path(f"{_TOPIC}/messages/tail", messages.messages_tail, name="messages_tail"),
     path(f"{_TOPIC}/messages/publish", message_files.message_publish, name="message_publish"),
     path(f"{_TOPIC}/messages/<str:message_id>", messages.message, name="message"),
     path(f"{_TOPIC}/messages/<str:message_id>/payload", message_files.message_payload, name="message_payload"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -17,10 +18,9 @@ from admin_ui.views.topics import topic_name
 from messaging.adminrpc.messages import MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.adminrpc.topics import MessageIdAnswer
-from messaging.errors import MagnetarError, NotFound
+from messaging.errors import MagnetarError, NotAuthorized, NotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
-from tenants.access import require
 from tenants.actions.change import limit_rate, record
 from tenants.actions.topics import topic_resource
 from tenants.browsing.export import export_messages
@@ -46,6 +46,8 @@ def messages_export(request: ConsoleRequest, tenant: str, namespace: str, topic:
         made = export_messages(ask, search.query, as_csv=as_csv, columns=search.columns)  # type: ignore[arg-type]
     except NotFound:
         raise Http404 from None
+    except NotAuthorized as error:
+        raise PermissionDenied(error.message) from None
     except MagnetarError as error:
         return _back(request, error, reverse("console:messages", args=[tenant, namespace, topic]))
     response = HttpResponse(made.content, content_type="text/csv; charset=utf-8" if as_csv else "application/jsonl")
@@ -106,7 +108,8 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
 
 def _row(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRow | None:
     """None, with a line that says so, for one that cannot be published again."""
-    require(request.actor, Action.MESSAGE_READ, topic_resource(name))
+    if not request.actor.may(Action.MESSAGE_READ, topic_resource(name)):
+        raise PermissionDenied("you may publish here, but not read messages: publish one without another as its model")
     try:
         query = message_query(name, {"position": message_id})
         row = broker.ask(lambda rpc: message_at(rpc, name, query, EDITED_BYTES_MAX))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -17,15 +18,17 @@ from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.methods import MESSAGES_TRACE
-from messaging.errors import InvalidValue, MagnetarError, TopicNotFound
+from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, TopicNotFound
+from messaging.limits.sizes import INT64_MAX
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants.actions.topics import topic_resource
 from tenants.browsing.pages import MessagesPage, browse, message_at, require_reading
-from tenants.browsing.query import message_query
+from tenants.browsing.query import Place, message_query
 from tenants.http.request_state import state_of
 from tenants.names import message_of
 
+POLLS_MAX = 300  # of a tail: after ten minutes somebody has to say that they still look
 WHOLE_BYTES_MAX = 1 << 20  # of a payload that is opened
 
 
@@ -41,6 +44,8 @@ def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
         found = _found(request, name, search)
     except TopicNotFound:
         raise Http404 from None
+    except NotAuthorized as error:
+        raise PermissionDenied(error.message) from None
     except MagnetarError as error:
         problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
         state_of(request).nothing_read = True
@@ -85,6 +90,57 @@ def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str
     }
 
 
+@page
+def messages_tail(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """What is published from now on; the page asks again every two seconds for what came since."""
+    name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
+    problem, followed = "", dict[str, Any]()
+    try:
+        followed = _followed(request, name)
+    except TopicNotFound:
+        raise Http404 from None
+    except NotAuthorized as error:
+        raise PermissionDenied(error.message) from None
+    except MagnetarError as error:
+        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
+        state_of(request).nothing_read = True
+    part = "parts/messages_tail.html" if request.headers.get("HX-Request") else "pages/messages_tail.html"
+    return show(
+        request,
+        part,
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=parts))),
+        local=topic,
+        persistent=name.persistent,
+        partitions=None,
+        here=reverse("console:messages", args=parts),
+        tail=reverse("console:messages_tail", args=parts),
+        problem=problem,
+        **followed,
+    )
+
+
+def _followed(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
+    search = search_of(name, {**request.GET.dict(), "begin": "oldest"})
+    polls = _number(request, "polls") + 1
+    query = search.query
+    if query.place is None or not query.going_on:
+        query = query._replace(place=Place(name.partition, INT64_MAX, INT64_MAX))
+    require_reading(request.actor, name, query)
+    result = broker.ask(lambda rpc: browse(rpc, name, query))
+    if result.partitions:
+        raise InvalidValue(f"it has {result.partitions} partitions: follow one of them, {name.local}-partition-0 and so on")
+    state_of(request).nothing_read = query.going_on and not result.items
+    return {
+        "rows": [shown(row, []) for row in reversed(result.items)],
+        "behind": result.left,
+        "further": search.address(after=result.end, polls=str(polls)),
+        "ended": polls >= POLLS_MAX,
+        "filters": {name: value for name, value in search.parameters.items() if name != "begin"},
+        "again": search.address(),
+    }
+
+
 def _looked_up(name: TopicName, receipt: str, parts: tuple[str, str, str]) -> str:
     """The page of a message, or of those with a key."""
     try:
@@ -95,7 +151,11 @@ def _looked_up(name: TopicName, receipt: str, parts: tuple[str, str, str]) -> st
 
 
 def _looked_before(request: ConsoleRequest) -> int:
-    text = request.GET.get("looked", "0")
+    return _number(request, "looked")
+
+
+def _number(request: ConsoleRequest, name: str) -> int:
+    text = request.GET.get(name, "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
 
 
@@ -111,6 +171,8 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         traced = broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))
     except TopicNotFound:
         raise Http404 from None
+    except NotAuthorized as error:
+        raise PermissionDenied(error.message) from None
     except MagnetarError as error:
         problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
         state_of(request).nothing_read = row is None

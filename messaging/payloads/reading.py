@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,7 +16,6 @@ from messaging.payloads.avro import AvroReader
 from messaging.payloads.budget import VALUES_MAX, Budget, Input, PayloadError, text_of
 from messaging.payloads.cbor import read_cbor
 from messaging.payloads.msgpack import read_msgpack
-from messaging.payloads.protobuf import of_descriptors, of_parsing_info, without_schema
 
 Format: TypeAlias = Literal["auto", "json", "avro", "protobuf", "text", "cbor", "msgpack", "hex"]
 FORMATS: tuple[Format, ...] = ("auto", "json", "avro", "protobuf", "text", "cbor", "msgpack", "hex")
@@ -61,9 +61,9 @@ def schema_reader(schema: Schema) -> SchemaReader | None:
     if kind is SchemaType.AVRO:
         return SchemaReader("avro", AvroReader(schema.data).read)
     if kind is SchemaType.PROTOBUF_NATIVE:
-        return SchemaReader("protobuf", of_descriptors(schema.data).read)
+        return SchemaReader("protobuf", _protobuf().of_descriptors(schema.data).read)
     if kind is SchemaType.PROTOBUF:
-        return SchemaReader("protobuf", of_parsing_info(schema.properties.get("__PARSING_INFO__", "[]")).read)
+        return SchemaReader("protobuf", _protobuf().of_parsing_info(schema.properties.get("__PARSING_INFO__", "[]")).read)
     if kind is SchemaType.STRING:
         return SchemaReader("text", lambda payload, budget: text_of(payload))
     if kind in _NUMBERS:
@@ -105,13 +105,20 @@ def read_json(payload: bytes, budget: Budget) -> Any:
         raise PayloadError(str(error)) from None
 
 
+def _protobuf() -> ModuleType:
+    """The web process has no other use for Protocol Buffers, and loads them when somebody reads such a payload."""
+    from messaging.payloads import protobuf
+
+    return protobuf
+
+
 def _of(form: str, value: Any) -> Reading:
     return Reading("text", text=value) if form == "text" else Reading(form, decoded=True, value=value)
 
 
 _READERS: dict[str, Callable[[bytes, Budget], Any]] = {
     "json": read_json,
-    "protobuf": lambda payload, budget: without_schema().read(payload, budget),
+    "protobuf": lambda payload, budget: _protobuf().without_schema().read(payload, budget),
     "text": lambda payload, budget: text_of(payload),
     "cbor": read_cbor,
     "msgpack": read_msgpack,

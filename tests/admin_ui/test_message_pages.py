@@ -11,6 +11,9 @@ import pytest
 
 from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.permissions.model import Action
+from tenants.access import platform_actor
+from tenants.actions import set_custom_role, set_member
 from tenants.browsing import export
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -146,3 +149,35 @@ def test_a_message_is_published_like_another_with_edits(browse: Browse, broker: 
     for wrong, why in (({"encoding": "base64", "payload": "?"}, "no base64"), ({"properties": "x"}, "is no property")):
         assert why in owner.post(f"{PAGE}/publish", {**sent, **wrong}).content.decode()
     assert browse("teammate").post(f"{PAGE}/publish", sent).status_code == 403
+
+
+def test_what_is_published_is_followed_from_now_on(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": "before"})
+    owner, tail = browse("owner"), f"{PAGE}/tail"
+    page = text(owner, tail, key="k1")
+    assert "Waiting for messages." in page and "before" not in page
+    further = page.partition(f'hx-get="{tail}')[2].partition('"')[0].replace("&amp;", "&")
+    broker.real.publish_messages(TOPIC, OutgoingMessage(b'{"id": "other"}'), OutgoingMessage(b'{"id": "<i>new"}', key="k1"))
+    part = owner.get(f"{tail}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert "&lt;i&gt;new" in part and "other" not in part and 'hx-trigger="every 2s"' in part
+    further = part.partition(f'hx-get="{tail}')[2].partition('"')[0].replace("&amp;", "&")
+    part = owner.get(f"{tail}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert "new" not in part, "only once"
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 2, "the beginning, and what was shown"
+    assert "Ten minutes are over" in owner.get(f"{tail}{further.replace('polls=2', 'polls=299')}").content.decode()
+    broker.real.add_partitioned("persistent://acme/orders/parts", 2)
+    assert "follow one of them" in text(owner, f"{NAMESPACE}/topics/parts/messages/tail")
+    assert browse("teammate").get(tail).status_code == 403
+
+
+def test_who_may_publish_alone_is_shown_nothing_to_publish_again(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"secret": 1})
+    owner = browse("owner")
+    address = first_id(text(owner, PAGE))
+    admin = platform_actor()
+    set_custom_role(admin, "acme", "sender", [Action.PRODUCE])
+    set_member(admin, "acme", "teammate", "sender")
+    sender = browse("teammate")
+    assert "secret" not in text(sender, f"{PAGE}/publish")
+    assert sender.get(f"{PAGE}/publish", {"from": address}).status_code == 403
+    assert sender.get(PAGE).status_code == 403

@@ -46,3 +46,13 @@ def test_a_message_is_found_by_keyboard_and_opened_within_the_window(visit: Call
     expect(page.get_by_role("heading", name="Payload")).to_be_visible()
     expect(page.get_by_text("It has not been sent yet.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_is_published_appears_while_it_is_followed(visit: Callable[..., Page], filled: None, broker: ConsoleBroker) -> None:
+    page = visit("owner", f"{PAGE}/tail", viewport={"width": 390, "height": 900})
+    expect(page.get_by_text("Waiting for messages.")).to_be_visible()
+    for number in range(2):
+        broker.real.publish_messages(TOPIC, OutgoingMessage(b'{"fresh": %d}' % number))
+        expect(page.get_by_text(f'"fresh": {number}')).to_be_visible(timeout=20_000)
+    assert page.locator("#tail li").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
