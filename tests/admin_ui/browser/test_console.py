@@ -36,6 +36,8 @@ PAGES = (
     "/tenants/acme/delete",
     "/tenants/acme/issuers",
     "/tenants/acme/audit/stream",
+    "/tenants/acme/alerts",
+    f"{NAMESPACE}/policies?policy=retention",
     "/new-tenant",
     "/tenants/globex/namespaces/edge",
     "/new-price-plan",

@@ -208,6 +208,25 @@ def test_notices_are_replayed_one_by_one_or_from_a_time_on(api: FakeApi) -> None
     assert run("notices", "replay").exit_code == 64
 
 
+def test_alert_rules_are_made_silenced_and_looked_back_at(api: FakeApi) -> None:
+    rules = "tenants/acme/alert-rules"
+    api.answer("POST", rules, (201, {"id": "r1"}))
+    made = run("alert-rules", "create", "wait", "backlog_entries", "persistent://acme/orders/pay-*", "--threshold", "5")
+    assert made.exit_code == 0, made.output
+    given = {"name": "wait", "kind": "backlog_entries", "topic": "persistent://acme/orders/pay-*", "threshold": 5, "hold_s": 0}
+    assert api.asked[-1].body == given
+    api.answer("PUT", f"{rules}/r1/silence", (200, {"id": "r1"}))
+    assert run("alert-rules", "silence", "r1", "--for-s", "60", "--reason", "we move").exit_code == 0
+    assert api.asked[-1].body == {"for_s": 60, "reason": "we move"}
+    api.answer("DELETE", f"{rules}/r1/silence", (200, {"id": "r1"}))
+    assert run("alert-rules", "unsilence", "r1").exit_code == 0
+    said = {"at": "2026-11-01T12:00:00Z", "kind": "alert_fired", "title": "It fired", "text": "5", "delivered": {}}
+    api.answer("GET", f"{rules}/r1/notices?limit=1000", (200, {"items": [said], "next": None}))
+    assert "It fired" in run("alert-rules", "history", "r1").output
+    api.answer("POST", "tenants/acme/notifications/test", (202, {"id": "n1"}))
+    assert run("notices", "test").exit_code == 0
+
+
 def test_people_have_roles_and_where_these_hold(api: FakeApi) -> None:
     api.answer("PUT", "tenants/acme/members/tom", (200, {"username": "tom"}))
     assert run("people", "set", "tom", "developer", "--namespace", "orders").exit_code == 0
