@@ -18,7 +18,7 @@ from admin_ui.views.topics import topic_name
 from messaging.adminrpc.messages import MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.adminrpc.topics import MessageIdAnswer
-from messaging.errors import MagnetarError, NotAuthorized, NotFound
+from messaging.errors import MagnetarError, NotAuthorized, NotFound, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants.actions.change import limit_rate, record
@@ -62,7 +62,7 @@ def message_payload(request: ConsoleRequest, tenant: str, namespace: str, topic:
     try:
         query = message_query(name, {"position": message_id, "format": "hex"})
         row = broker.ask(lambda rpc: message_at(rpc, name, query, PAYLOAD_BYTES_MAX))
-    except NotFound:
+    except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
         return _back(request, error, reverse("console:message", args=[tenant, namespace, topic, message_id]))
