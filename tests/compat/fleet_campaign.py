@@ -83,7 +83,7 @@ class Publisher:
             answer = self._answer(sent, time.monotonic())
             self._producer.send_async(f"{sent.key}:{sent.number}".encode(), answer, partition_key=sent.key)
             number += 1
-            self._closed.wait(0.01)  # an application with something else to do
+            self._closed.wait(0.05)  # an application with something else to do
 
     def _answer(self, sent: Sent, published_s: float) -> Callable[[pulsar.Result, object], None]:
         def answered(result: pulsar.Result, message_id: object) -> None:
