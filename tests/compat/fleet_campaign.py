@@ -31,11 +31,13 @@ from typing import NamedTuple
 import pulsar
 
 from messaging.client import EARLIEST, Client, Message, connect
+from messaging.client import Consumer as Receiver
 from messaging.errors import MagnetarError
 from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 PARTITIONS, PLAIN, KEYS, BUNDLES = 8, 4, 5, 16
+ACKNOWLEDGED_AT_ONCE = 100
 WAITING_MAX = 50  # messages without a receipt, of a topic
 AGAIN_S = 60.0  # within that every topic takes messages again; far above what it takes, for machines that are slow
 QUIET_S = 3.0
@@ -112,19 +114,29 @@ class Consumer:
         self.acknowledged = set[str]()
         self.faults: list[str] = []
         self._client = client
+        self._room = asyncio.Semaphore(ACKNOWLEDGED_AT_ONCE)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        async with self._client.consumer(self.topic, "work", initial="earliest", ack_receipts=True, kind="key_shared") as consumer:
+        async with (
+            self._client.consumer(self.topic, "work", initial="earliest", ack_receipts=True, kind="key_shared") as consumer,
+            asyncio.TaskGroup() as acknowledging,
+        ):
             while True:
                 message = await consumer.receive()
                 if message.id.text in self.acknowledged:
                     self.faults.append(f"{self.topic}: {message.id.text} came again after its acknowledgement was answered")
-                try:
-                    await consumer.ack(message)
-                except MagnetarError:
-                    continue  # it may come again
-                self.acknowledged.add(message.id.text)
+                await self._room.acquire()
+                acknowledging.create_task(self._acknowledge(consumer, message))
+
+    async def _acknowledge(self, consumer: Receiver, message: Message) -> None:
+        try:
+            await consumer.ack(message)
+            self.acknowledged.add(message.id.text)
+        except MagnetarError:
+            pass  # it may come again
+        finally:
+            self._room.release()
 
 
 class Campaign:
