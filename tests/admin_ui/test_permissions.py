@@ -29,6 +29,7 @@ from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
 from tests.support.billing.billing_rows import APRIL, MARCH, run_of, with_plan
 from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
+from workers.alerts.models import AlertRule
 from workers.audit_streams.actions import set_stream
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
@@ -51,6 +52,7 @@ FILLING: dict[str, object] = {
     "recycled": "x1",
     "entry": "x1",
     "message_id": "99:0",
+    "rule": "a1",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -129,6 +131,10 @@ def address(name: str) -> str:
         set_team(platform_actor(), "acme", "payments", [])
     if "job" in pattern.pattern.converters:
         create_redrive_of_acme()
+    if "rule" in pattern.pattern.converters:
+        uid = Tenant.unscoped.get(name="acme").uid
+        of_acme = {"tenant": "acme", "tenant_uid": uid, "topic": PLACED, "created_at": timezone.now()}
+        AlertRule.unscoped.create(id="a1", name="large", kind="backlog_bytes", **of_acme)
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
 
 
