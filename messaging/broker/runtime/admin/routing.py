@@ -15,8 +15,10 @@ import msgspec
 from messaging.adminrpc.base import Answer, Method
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
+from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
+    CHANGES_OUTCOME,
     FEED_APPLY,
     FEED_PULL,
     MAINTENANCE_RUN,
@@ -53,6 +55,8 @@ class Routing:
         return {name: self._routed(METHODS[name], handler) for name, handler in own.items()}
 
     def _routed(self, method: Method[Any, Any], own: Handler) -> Handler:
+        if method == CHANGES_OUTCOME:
+            return partial(self._outcome, own)
         if method == MAINTENANCE_RUN:
             return partial(self._maintain, own)
         if issubclass(method.request, BrokerAsked):
@@ -77,6 +81,21 @@ class Routing:
         if session is None or not session.live:
             raise NotReady(f"broker {request.broker_id} is not running: start it and try again")
         return await self._others.call(session.addresses["rpc_url"], method, request, "")
+
+    async def _outcome(self, own: Handler, request: ChangeRef) -> Answer:
+        """Of a change that any of the brokers was asked for: who asks now may speak to another one than then."""
+        try:
+            return await own(request)
+        except NotReady as error:
+            unknown = error
+        places = self._owners.others("rpc_url")
+        asked = (self._others.perform(place, CHANGES_OUTCOME, request, "") for place in places)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, Answer):
+                return outcome
+            if not isinstance(outcome, NotReady):
+                raise outcome
+        raise unknown
 
     async def _maintain(self, own: Handler, request: MaintenanceRun) -> Answer:
         """Each broker its own topics. One that cannot be placed now comes again in the next round."""

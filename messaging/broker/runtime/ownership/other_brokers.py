@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.calls import LOOK_S, LOOK_S_MAX
+from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.methods import CHANGES_OUTCOME
+from messaging.errors import UnderWay
 from messaging.fairness.turns import FairTurns
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls
@@ -27,7 +32,21 @@ class OtherBrokers:
         self._threads = ThreadPoolExecutor(CALLS_MAX, "other-brokers")
 
     async def call(self, rpc_url: str, method: Method[R, A], request: R, tenant: str) -> A:
-        """What the broker at `rpc_url` answers, also to a long change. Raises its error, or `NotReady` if it does not answer."""
+        """What the broker at `rpc_url` answers, also to a long change, for which no thread waits. Raises its error, or `NotReady`
+        if it does not answer."""
+        try:
+            return await self.perform(rpc_url, method, request, tenant)
+        except UnderWay as goes_on:
+            change, wait_s = ChangeRef(id=goes_on.change), LOOK_S
+        outcome = CHANGES_OUTCOME.answering(method.answer)
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, LOOK_S_MAX)
+            with suppress(UnderWay):
+                return await self.perform(rpc_url, outcome, change, tenant)
+
+    async def perform(self, rpc_url: str, method: Method[R, A], request: R, tenant: str) -> A:
+        """One call, whatever it answers: `UnderWay` too."""
         async with self._turns.turn(tenant):
             return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._call, rpc_url, method, request))
 
@@ -35,7 +54,7 @@ class OtherBrokers:
         """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""
         client = AdminRpc(lambda: rpc_url, lambda: service_token(self._settings, "broker"), TIMEOUT_S, self._tls)
         try:
-            return client.call(method, request)
+            return client.perform(method, request)
         finally:
             client.close()
 

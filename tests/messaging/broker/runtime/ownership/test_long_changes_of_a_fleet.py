@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.base import A, Method, R
-from messaging.adminrpc.changes import ChangesList
+from messaging.adminrpc.changes import ChangeRef, ChangesList
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.methods import CHANGES_LIST, TOPICS_CREATE, TOPICS_DELETE, TOPICS_LOOKUP
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup
+from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, PARTITIONS_DELETE, TOPICS_CREATE, TOPICS_DELETE, TOPICS_LOOKUP
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup, TopicRef
 from messaging.broker.runtime.admin import changes
-from messaging.errors import NotReady
+from messaging.errors import NotReady, UnderWay
 from messaging.identity import service_token
 from messaging.protocol.names import TopicName
 from tests.support.brokers.fleet import running_fleet
@@ -36,13 +36,13 @@ async def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield brokers
 
 
-async def call(broker: RunningBroker, method: Method[R, A], request: R) -> A:
-    """As the web process does, over the broker's admin RPC."""
+async def call(broker: RunningBroker, method: Method[R, A], request: R, *, waits: bool = True) -> A:
+    """As the web process does, over the broker's admin RPC. `waits`: until a long change has ended."""
     settings, url = broker.service.settings, broker.service.addresses.rpc_url
 
     def in_thread() -> A:
         with closing(AdminRpc(lambda: url, lambda: service_token(settings, "web"), 30)) as rpc:
-            return rpc.call(method, request)
+            return rpc.call(method, request) if waits else rpc.perform(method, request)
 
     return await asyncio.to_thread(in_thread)
 
@@ -111,3 +111,51 @@ async def test_parts_of_a_change_wait_for_no_turn(fleet: list[RunningBroker], mo
     finally:
         opened.set()
         await blocked
+
+
+async def test_any_broker_tells_the_outcome_of_a_change(fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = fleet
+    topic, opened = await owned_by(fleet, second), asyncio.Event()
+    deleted = second.service.topics.partitioned.delete
+
+    async def waits(*asked: object, **how: object) -> object:
+        await opened.wait()
+        return await deleted(*asked, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(second.service.topics.partitioned, "delete", waits)
+    monkeypatch.setattr(changes, "ANSWER_S", 0)
+    asked = asyncio.create_task(call(second, TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True)))
+
+    async def under_way() -> str:
+        return next(iter(change.id for change in (await call(second, CHANGES_LIST, ChangesList(tenant="acme"))).changes), "")
+
+    change = await eventually(under_way)
+    with pytest.raises(UnderWay):
+        await call(first, CHANGES_OUTCOME, ChangeRef(id=change), waits=False)
+    with pytest.raises(NotReady, match="not known any more"):
+        await call(first, CHANGES_OUTCOME, ChangeRef(id="0" * 32))
+    opened.set()
+    await asked
+
+
+async def test_a_tenant_may_have_many_changes_under_way_at_another_broker(
+    fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: the third that waited at a time was told that it goes on, under an id that nobody knew."""
+    first, second = fleet
+    topic, opened = await owned_by(fleet, second), asyncio.Event()
+
+    async def waits(*asked: object, **how: object) -> None:
+        await opened.wait()
+
+    monkeypatch.setattr(changes, "ANSWER_S", 0)
+    monkeypatch.setattr(second.service.topics.partitioned, "delete_here", waits)
+    others = first.service.other_brokers
+    assert others is not None
+    url = second.service.addresses.rpc_url
+    parts = [f"{topic}-partition-{index}" for index in range(COUNT)]
+    asked = [asyncio.create_task(others.call(url, PARTITIONS_DELETE, TopicRef(topic=part), "acme")) for part in parts]
+    await asyncio.wait(asked, timeout=1)
+    assert not any(task.done() for task in asked)
+    opened.set()
+    await asyncio.gather(*asked)
