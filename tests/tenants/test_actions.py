@@ -90,6 +90,7 @@ def ready(world: World) -> World:
     TeamMember.unscoped.create(team=team, user=User.objects.get(username="olga"))
     Key.unscoped.create(id="k1", name="app", role="app@acme", tenant_id="acme")
     world.broker.add("persistent://acme/orders/old")
+    world.broker.add_partitioned("persistent://acme/orders/parts", 2)
     world.broker.add("persistent://acme/orders/gone")
     world.broker.recycle("persistent://acme/orders/gone", "x1")
     recycled_namespace(world.admin, "acme/gone", "n1")

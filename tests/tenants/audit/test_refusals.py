@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.urls import reverse
 
 from controlplane import audit
+from tenants.actions import change
 from tenants.models import AuditRecord, Tenant, User
 from tests.tenants.world import Caller, World
 
@@ -80,10 +81,20 @@ def test_what_messages_hold_is_not_shown_without_a_record(world: World, call: Ca
 def test_what_was_done_and_not_recorded_is_said(world: World, call: Caller, full_log: None) -> None:
     world.broker.add(TOPIC, "s")
     failed = audit.failures
-    answer = call("PUT", "/admin/v2/persistent/acme/orders/t/unload")
+    answer = call("POST", "/admin/v2/persistent/acme/orders/t/subscription/s/skip_all")
     assert answer.status_code == 503 and "do not repeat it" in answer.json()["reason"]
     assert audit.failures == failed + 1
     assert f"magnetar_web_audit_failures_total {float(failed + 1)}" in Caller()("GET", reverse("health:metrics")).content.decode()
+
+
+def test_what_an_action_did_and_did_not_record_is_said(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(rows: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    world.broker.add(TOPIC, "s")
+    monkeypatch.setattr(change, "append", full)
+    answer = call("PUT", "/admin/v2/persistent/acme/orders/t/unload")
+    assert answer.status_code == 503 and "do not repeat it" in answer.json()["reason"]
 
 
 def test_a_refusal_stays_one_when_it_cannot_be_recorded(world: World, full_log: None) -> None:
