@@ -41,7 +41,16 @@ CURSOR: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
         st.one_of(st.binary(max_size=40), st.builds(lambda kind, body: bytes((kind,)) + body, st.integers(1, 5), st.binary()))
     ),
 }
-READING = {"acknowledged", "backlog_entries", "backlog_up_to", "unacked_ranges", "snapshot", "restore", "memory_bytes"}
+READING = {
+    "acknowledged",
+    "backlog_entries",
+    "backlog_up_to",
+    "individual_ranges",
+    "unacked_ranges",
+    "snapshot",
+    "restore",
+    "memory_bytes",
+}
 CALLS = st.lists(
     st.sampled_from(sorted(CURSOR)).flatmap(lambda name: st.tuples(st.just(name), CURSOR[name])), min_size=1, max_size=15
 )
