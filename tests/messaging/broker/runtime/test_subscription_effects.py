@@ -30,7 +30,7 @@ from tests.support.worlds.subscription_world import Sink
 NAME = parse_topic("persistent://acme/orders/t")
 UNACKED_MAX = 2
 # They dispatch nothing themselves, or are several of `expire_up_to`; who comes and leaves is tested elsewhere.
-NO_EFFECTS = {"attach", "detach", "close", "delivery_state", "expire_each_up_to"}
+NO_EFFECTS = {"attach", "detach", "disconnect", "close", "delivery_state", "expire_each_up_to"}
 
 
 @dataclass

@@ -32,6 +32,8 @@ SLICES_A_TURN = TURN_COST // SLICE_COST
 class Part:
     """The consumer of one partition, as far as the whole needs one."""
 
+    continues = False  # where it was, in one that takes its place
+
     def __init__(self, sink: ConsumerListener) -> None:
         self.sink = sink
         self.open = True
