@@ -91,8 +91,6 @@ SequenceId = Annotated[int, Limit("counts what a mover has moved, 64 bits", mini
 PARTS = Limit("a move has few, each of 1 MiB", count_max=10_000)
 FRAMES = Limit("of one move; the size of the request limits all together", bytes_max=limits.BODY_BYTES_MAX * 16, count_max=1_000)
 NEWS = Limit(
-    "what happened at a broker within a moment",
-    bytes_max=limits.NAME_BYTES_MAX if hasattr(limits, "NAME_BYTES_MAX") else 1024,
-    count_max=10_000,
+    "what happened at a broker within a moment, by topic, namespace or tenant", bytes_max=TOPIC_BYTES_MAX, count_max=10_000
 )
 LEDGERS = Limit("of one topic", count_max=100_000)

@@ -119,9 +119,9 @@ class Broker:
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):
-            self.other_brokers = OtherBrokers(settings)
+            self.other_brokers, self._told_brokers = OtherBrokers(settings), OtherBrokers(settings)
             self.delegations = DelegationVerifier(settings)
-            self.before_stop.append(self.other_brokers.stop)
+            self.before_stop += [self.other_brokers.stop, self._told_brokers.stop]
         self._log_health = self.background.register("ledger_log")
 
         self.policies = EffectivePolicies(access.view)
@@ -250,7 +250,7 @@ class Broker:
         topics.on_list_changed += [self.topic_watches.list_changed, self.topic_followers.list_changed]
         topics.services.events.on_dead_letters_due.append(self.dead_letters.due)
         if isinstance(self.owners, FleetMember) and self.other_brokers is not None:
-            news = FleetNews(self.owners, self.other_brokers, self.background)
+            news = FleetNews(self.owners, self._told_brokers, self.background)
             topics.on_list_changed.append(news.topic_changed)
             topics.partitioned.on_grown.append(news.topic_grown)
             for counts in self.stored_counts:
@@ -259,7 +259,9 @@ class Broker:
             self.fleet_limits = FleetLimits(
                 settings.broker_id,
                 self.owners,
+                self._told_brokers,
                 self.other_brokers,
+                self.background,
                 self.peers,
                 limits.producers,
                 limits.consumers,

@@ -1,12 +1,14 @@
 """Limits of tenants over all brokers of a fleet: each tells the others once a second what it has, and divides rates with them.
 
 What is connected at others counts beside what is connected here. Of a rate each broker has a part, which follows what its senders
-want (`core/limits/rate_shares.py`). What a broker said is forgotten after a few seconds: then it is away.
+want (`core/limits/rate_shares.py`). What a broker said is forgotten after a few seconds: then it is away. One that does not answer
+keeps none of the others from hearing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
@@ -14,6 +16,7 @@ import structlog
 
 from messaging.adminrpc.methods import USE_OPEN_BYTES, USE_TELL
 from messaging.adminrpc.news import OpenBytesAsked, UseTold
+from messaging.background import BackgroundLoops
 from messaging.broker.core.limits.limit_counts import ConnectedCounts
 from messaging.broker.core.limits.rate_shares import RateDemand, parts
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
@@ -33,11 +36,15 @@ Demands = Mapping[str, RateDemand]
 
 
 class FleetLimits:
+    """`others`: for what is told alone, so that nothing else keeps it waiting; `asked`: for what is asked."""
+
     def __init__(
         self,
         broker_id: str,
         owners: FleetMember,
         others: OtherBrokers,
+        asked: OtherBrokers,
+        background: BackgroundLoops,
         peers: Peers,
         producers: ConnectedCounts,
         consumers: ConnectedCounts,
@@ -48,6 +55,9 @@ class FleetLimits:
         self._broker_id = broker_id
         self._owners = owners
         self._others = others
+        self._asked = asked
+        self._background = background
+        self._telling: dict[str, asyncio.Task[None]] = {}  # by the address of the broker that has not answered yet
         self._peers = peers
         self._producers, self._consumers, self._rates, self._stored = producers, consumers, rates, stored
         self.now_s = now_s
@@ -55,8 +65,8 @@ class FleetLimits:
         self._at_s = now_s()
         self._own: tuple[Demands, Demands] = {}, {}
 
-    async def tell(self) -> None:
-        """Once in `TELL_S`."""
+    async def tell(self, wait_s: float = TELL_S) -> None:
+        """Once in `TELL_S`; waits so long for the answers. Who has not answered is told nothing more until then."""
         passed_s, self._at_s = max(0.001, self.now_s() - self._at_s), self.now_s()
         published, dispatched = self._own = self._rates.publish.demands(passed_s), self._rates.dispatch.demands(passed_s)
         self._apply()
@@ -66,16 +76,22 @@ class FleetLimits:
             consumers=_most(self._consumers.here()),
             connections=_most(self._peers.shares.by_tenant),
             appended=_most(self._stored.appended()),
-            published={key: (demand.used, demand.waits) for key, demand in published.items()},
-            dispatched={key: (demand.used, demand.waits) for key, demand in dispatched.items()},
+            published={key: (demand.used, demand.waits) for key, demand in _most_wanted(published)},
+            dispatched={key: (demand.used, demand.waits) for key, demand in _most_wanted(dispatched)},
         )
-        await asyncio.gather(*(self._tell_one(rpc_url, told) for rpc_url in self._owners.others("rpc_url")))
+        for rpc_url in self._owners.others("rpc_url"):
+            if rpc_url not in self._telling:
+                self._telling[rpc_url] = self._background.spawn(self._tell_one(rpc_url, told), "tell_use")
+        if self._telling:
+            await asyncio.wait(self._telling.values(), timeout=wait_s)
 
     async def _tell_one(self, rpc_url: str, told: UseTold) -> None:
         try:
-            await self._others.call(rpc_url, USE_TELL, told, "")
+            await self._others.call(rpc_url, USE_TELL, told, rpc_url)
         except MagnetarError as error:
             log.debug("use.not_told", rpc_url=rpc_url, error=error.message)
+        finally:
+            del self._telling[rpc_url]
 
     def hear(self, told: UseTold) -> None:
         """What another broker has."""
@@ -90,7 +106,7 @@ class FleetLimits:
 
     async def _open_bytes_at(self, rpc_url: str, tenant: str) -> int:
         try:
-            return (await self._others.call(rpc_url, USE_OPEN_BYTES, OpenBytesAsked(tenant=tenant), tenant)).open_bytes
+            return (await self._asked.call(rpc_url, USE_OPEN_BYTES, OpenBytesAsked(tenant=tenant), tenant)).open_bytes
         except MagnetarError as error:
             log.warning("open_bytes.unknown", rpc_url=rpc_url, tenant=tenant, error=error.message)
             return 0
@@ -124,3 +140,9 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 def _most(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(counts) if len(counts) <= TOLD_MAX else dict(Counter(counts).most_common(TOLD_MAX))
+
+
+def _most_wanted(demands: Demands) -> Iterable[tuple[str, RateDemand]]:
+    if len(demands) <= TOLD_MAX:
+        return demands.items()
+    return heapq.nlargest(TOLD_MAX, demands.items(), key=lambda item: (item[1].waits, item[1].used))

@@ -48,7 +48,7 @@ async def apart(fleet: list[RunningBroker], client: Client) -> list[str]:
 async def exchange(fleet: list[RunningBroker]) -> None:
     for broker in fleet:
         assert broker.service.fleet_limits is not None
-        await broker.service.fleet_limits.tell()
+        await broker.service.fleet_limits.tell(wait_s=30)
 
 
 async def test_what_is_connected_counts_over_all_brokers(fleet: list[RunningBroker]) -> None:
