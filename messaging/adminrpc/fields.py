@@ -89,7 +89,10 @@ Subscriptions = Annotated[
 ]
 SequenceId = Annotated[int, Limit("counts what a mover has moved, 64 bits", minimum=0, maximum=INT64_MAX)]
 PARTS = Limit("a move has few, each of 1 MiB", count_max=10_000)
-FRAMES = Limit("of one move; the size of the request limits all together", bytes_max=limits.BODY_BYTES_MAX * 16, count_max=1_000)
+Attempt = Annotated[str, Limit("the id of one attempt to append a block: 32 hexadecimal digits", bytes_max=64)]
+Piece = Annotated[bytes, Limit("of a block; larger ones come in several", bytes_max=limits.BODY_BYTES_MAX * 4)]
+UntilMs = Annotated[int, Limit("by the clock of the machine that counts since its start, 64 bits", minimum=0, maximum=INT64_MAX)]
+BlockBytes = Annotated[int, Limit("of the messages of one block, or where a piece of it begins", minimum=0, maximum=INT64_MAX)]
 NEWS = Limit(
     "what happened at a broker within a moment, by topic, namespace or tenant", bytes_max=TOPIC_BYTES_MAX, count_max=10_000
 )

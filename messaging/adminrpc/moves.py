@@ -44,11 +44,16 @@ class MoveStored(Answer, kw_only=True):
 
 
 class MoveAppend(Request, kw_only=True):
-    """`frames`: of SEND commands, one block. Doing it twice stores it twice, so its outcome is looked for instead."""
+    """A piece of a block of `size` bytes, the frames of SEND commands, which is appended with the last one. Doing it twice stores
+    it twice, so its outcome is looked for instead. `waited_until_ms`: then the caller looks, and nothing is appended any more."""
 
     topic: fields.Topic
     job: fields.Job
     producer: fields.Name
     owner: fields.Owner
     sequence_id: fields.SequenceId
-    frames: Annotated[list[bytes], fields.FRAMES]
+    attempt: fields.Attempt
+    at: fields.BlockBytes
+    size: fields.BlockBytes
+    piece: fields.Piece
+    waited_until_ms: fields.UntilMs

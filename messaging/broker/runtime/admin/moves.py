@@ -8,7 +8,10 @@ from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlace, MovePlan, 
 from messaging.broker.core.dead_letters.moves import Move, Part
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.dead_letters.pieces import MovePieces
 from messaging.broker.runtime.dead_letters.targets import MoveTarget
+from messaging.clock import boottime_ms
+from messaging.errors import NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import parse_topic
 
@@ -16,6 +19,7 @@ from messaging.protocol.names import parse_topic
 class MoveHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._pieces = MovePieces(broker.memory_limiter.egress)
 
     @answers(MOVES_OPEN)
     async def open(self, request: MoveOpen) -> MovePlace:
@@ -41,9 +45,14 @@ class MoveHandlers:
         name, owner = parse_topic(request.topic), Principal(request.owner)
         await self._broker.authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         target = await self._broker.move_targets.existing(name)
+        block = self._pieces.add(request.attempt, name.tenant, request.at, request.size, request.piece)
+        if block is None:
+            return await _place(target)
         await target.attach(request.producer, owner)
         try:
-            await target.append(request.frames, request.job, request.sequence_id)
+            if boottime_ms() >= request.waited_until_ms:  # the caller has looked what is stored, or is about to
+                raise NotReady("what was to be moved came too late: it is moved again")
+            await target.append([block], request.job, request.sequence_id)
         finally:
             target.close()
         return await _place(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -9,10 +10,12 @@ from messaging.adminrpc.methods import MOVES_APPEND, MOVES_BEGIN, MOVES_OPEN, MO
 from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlan
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.dead_letters.moves import Move
+from messaging.broker.runtime.dead_letters.pieces import PIECE_BYTES
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
-from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S, OtherBrokers
 from messaging.broker.runtime.ownership.owners import Owners
 from messaging.broker.runtime.topics.persistent import PersistentTopic
+from messaging.clock import boottime_ms
 from messaging.permissions.model import Principal
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position
@@ -138,11 +141,22 @@ class TopicElsewhere:
         return (await self._others.call(self._rpc_url, MOVES_STORED, plan, self._name.tenant)).parts
 
     async def append(self, frames: list[bytes], mover: str, sequence_id: int) -> None:
-        request = MoveAppend(
-            topic=self.text, job=mover, producer=self._producer, owner=self._owner, sequence_id=sequence_id, frames=frames
-        )
-        answer = await self._others.call(self._rpc_url, MOVES_APPEND, request, self._name.tenant)
-        self._last = Position(answer.ledger_id, answer.entry_id)
+        block, attempt = b"".join(frames), uuid.uuid4().hex
+        for at in range(0, len(block), PIECE_BYTES):
+            request = MoveAppend(
+                topic=self.text,
+                job=mover,
+                producer=self._producer,
+                owner=self._owner,
+                sequence_id=sequence_id,
+                attempt=attempt,
+                at=at,
+                size=len(block),
+                piece=block[at : at + PIECE_BYTES],
+                waited_until_ms=boottime_ms() + int(TIMEOUT_S * 1000),
+            )
+            answer = await self._others.call(self._rpc_url, MOVES_APPEND, request, self._name.tenant)
+            self._last = Position(answer.ledger_id, answer.entry_id)
 
     def close(self) -> None:
         """There is no producer between the calls."""

@@ -22,9 +22,17 @@ from messaging.adminrpc.methods import (
 from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import DeadLetterPolicySet, SubscriptionRef
 from messaging.adminrpc.topics import TopicRef
+from messaging.broker.core.dead_letters.moves import Move
+from messaging.broker.runtime.dead_letters import targets
 from messaging.broker.runtime.dead_letters.targets import TopicElsewhere
+from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S
 from messaging.client import Client, connect
+from messaging.clock import boottime_ms
 from messaging.errors import NotReady
+from messaging.permissions.model import Principal
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import build_send
+from messaging.protocol.names import parse_topic
 from tests.support.brokers.fleet import running_fleet
 from tests.support.brokers.running_broker import RunningBroker
 from tests.support.waiting import eventually
@@ -134,3 +142,39 @@ async def test_redriven_messages_go_back_over_brokers_once(apart: Apart) -> None
     assert (first.messages, first.already) == (1, False)
     assert (await apart.ask(REDRIVE_MOVE, move)).already
     assert await apart.texts(apart.source, "again", 2) == [b"letter", b"letter"]
+
+
+@pytest.mark.parametrize("apart", [(0, 1)], indirect=True)
+async def test_a_block_of_many_messages_goes_in_pieces(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one request can carry: of messages, and of bytes."""
+    count = 2_000
+    monkeypatch.setattr(targets, "PIECE_BYTES", 10_000)
+    target = await apart.fleet[0].service.move_targets.existing(parse_topic(apart.target))
+    assert isinstance(target, TopicElsewhere)
+    await target.attach("mover", Principal(OWNER))
+    move = Move(0, (), apart.target, await target.last())
+    await target.begin("mover", move, "mover")
+    numbered = [pb.Metadata(producer_name="mover", sequence_id=number, publish_time=1) for number in range(count)]
+    frames = [build_send(0, each.sequence_id, each, b"%d" % each.sequence_id, 1, is_chunk=False) for each in numbered]
+    await target.append(frames, "mover", 0)
+    assert await target.parts_stored("mover", move, "mover") == 1
+    assert await apart.texts(apart.target, "reads", count) == [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize("apart", [(0, 1)], indirect=True)
+async def test_what_comes_after_the_source_has_looked_is_not_stored(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from the socket of a broker that was stopped for a while: the source has begun the move anew by then."""
+    with monkeypatch.context() as patch:
+        patch.setattr(targets, "boottime_ms", lambda: boottime_ms() - int(TIMEOUT_S * 1000))
+        await apart.reject(b"letter")
+        assert "too late" in apart.letters().last_error
+
+    def moved() -> bool:
+        letters = apart.letters()
+        letters.retry_at_ms = 0
+        for broker in apart.fleet:
+            broker.service.dead_letters.retry()
+        return not letters.moving and bool(letters.moved_messages)
+
+    await eventually(moved)
+    assert (await apart.ask(TOPICS_LAST_MESSAGE_ID, TopicRef(topic=apart.target))).entry_id == 0, "once"
