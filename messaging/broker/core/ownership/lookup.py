@@ -52,7 +52,11 @@ def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBund
             return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     live = [other.broker_id for other in owners.sessions.values() if other.live]
-    chosen = broker_id if sent or pinned is not None else candidate(bundle, live, owners.bundles_of)
+    chosen: str | None = broker_id
+    if not sent and pinned is None:
+        expected = owners.expected(bundle)
+        loads = {other_id: owners.load_of(other_id) for other_id in live}
+        chosen = expected if expected in loads else candidate(bundle, live, loads)
     if chosen is None or chosen == broker_id:
         return Acquire(bundle)
     return There(owners.sessions[chosen], owner=False)

@@ -13,6 +13,9 @@ class OwnerMap:
         self.change = 0
         self.sessions: dict[str, BrokerSession] = {}
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
+        self._expected: dict[NamespaceBundle, str] = {}  # by whom a bundle that nobody owns is about to be acquired
+        self._expected_of: Counter[str] = Counter()  # how many of them each broker has
+        self._young: set[NamespaceBundle] = set()  # of the expected ones, those since the rows were last read
         self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
         self._owned: defaultdict[str, dict[NamespaceBundle, OwnershipRow]] = defaultdict(dict)  # the same, by owner
 
@@ -21,9 +24,13 @@ class OwnerMap:
             self.put(row)
         self.sessions = {session.broker_id: session for session in changes.sessions}
         self.change = max(self.change, changes.change)
+        for bundle in [bundle for bundle in self._expected if bundle not in self._young]:
+            self._expect_no_more(bundle)
+        self._young.clear()
 
     def put(self, row: OwnershipRow) -> None:
         """In place of all rows that it overlaps, unless one of them is newer: answers may overtake one another."""
+        self._expect_no_more(row.bundle)
         rows = self._rows.setdefault(row.bundle.namespace, [])
         first, last = self._overlapping(rows, row.bundle)
         replaced = rows[first:last]
@@ -37,6 +44,26 @@ class OwnerMap:
         if row.broker_id:
             self._owned[row.broker_id][row.bundle] = row
             self.bundles_of[row.broker_id] += 1
+
+    def expect(self, bundle: NamespaceBundle, broker_id: str) -> None:
+        """Somebody is sent to that broker to have it acquire the bundle, which nobody owns; it is believed for a second or two. Of
+        many bundles that are looked up at once, as with the partitions of a new topic, none has a row yet."""
+        if bundle not in self._expected:
+            self._expected[bundle] = broker_id
+            self._expected_of[broker_id] += 1
+            self._young.add(bundle)
+
+    def _expect_no_more(self, bundle: NamespaceBundle) -> None:
+        broker_id = self._expected.pop(bundle, None)
+        if broker_id is not None:
+            self._expected_of[broker_id] -= 1
+
+    def expected(self, bundle: NamespaceBundle) -> str | None:
+        return self._expected.get(bundle)
+
+    def load_of(self, broker_id: str) -> int:
+        """How many bundles it owns or is about to."""
+        return self.bundles_of[broker_id] + self._expected_of[broker_id]
 
     def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
         """Of the bundle that holds a hash."""

@@ -13,7 +13,7 @@ import structlog
 
 from messaging.background import BackgroundLoops
 from messaging.broker.core.ownership.lease import RENEW_S, Lease
-from messaging.broker.core.ownership.lookup import Answer, Here, NotNow, There, answer
+from messaging.broker.core.ownership.lookup import Acquire, Answer, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
@@ -111,7 +111,12 @@ class FleetMember:
             return NotNow("this broker cannot renew its session in the metadata")
         text, namespace = str(name), str(name.namespace)
         bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
-        return answer(self.owners, self._broker_id, self._session, bundle, position_of(text), sent=sent)
+        decided = answer(self.owners, self._broker_id, self._session, bundle, position_of(text), sent=sent)
+        if isinstance(decided, Acquire):
+            self.owners.expect(bundle, self._broker_id)
+        elif isinstance(decided, There) and not decided.owner:
+            self.owners.expect(bundle, decided.broker.broker_id)
+        return decided
 
     async def _others_are_there(self) -> bool:
         """Or it was waited for them long enough. The first broker would get everything for good if it did not wait."""

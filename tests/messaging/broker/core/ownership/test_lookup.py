@@ -165,6 +165,46 @@ def test_bundles_spread_over_the_brokers() -> None:
     assert max(counts.values()) - min(counts.values()) < 20
 
 
+def _to(owners: OwnerMap, bundle: NamespaceBundle) -> str:
+    """Which broker it goes to, as `b1` says, which then expects it there."""
+    decided = _ask(owners, bundle)
+    broker_id = decided.broker.broker_id if isinstance(decided, There) else "b1"
+    owners.expect(bundle, broker_id)
+    return broker_id
+
+
+def test_bundles_that_are_looked_up_before_any_of_them_has_an_owner_spread_too() -> None:
+    """As those of the partitions of a new topic; candidates are two of the brokers, so that each third may be off by one."""
+    for number in range(20):
+        owners = _owners()
+        bundles = [NamespaceBundle(f"acme/{number}", at << 28, (at + 1) << 28) for at in range(15)]
+        counts = Counter(_to(owners, bundle) for bundle in bundles)
+        assert min(counts[broker_id] for broker_id in BROKERS) >= 3, counts
+        again = Counter(_to(owners, bundle) for bundle in bundles)
+        assert again == counts, "none is sent elsewhere"
+        assert sum(map(owners.load_of, BROKERS)) == len(bundles)
+
+
+def test_what_is_expected_and_does_not_come_is_forgotten() -> None:
+    owners = _owners()
+    owners.expect(LOWER, "b2")
+    owners.put(_row(LOWER, "b2", 1, pinned=True))
+    assert owners.load_of("b2") == 1 and owners.expected(LOWER) is None
+    owners.expect(UPPER, "b3")
+    nothing_new = OwnershipChanges([], list(owners.sessions.values()), 1, more=False)
+    owners.apply(nothing_new)
+    assert owners.expected(UPPER) == "b3" and owners.load_of("b3") == 1
+    owners.apply(nothing_new)
+    assert owners.expected(UPPER) is None and owners.load_of("b3") == 0
+
+
+def test_a_broker_that_is_gone_is_expected_to_acquire_nothing() -> None:
+    bundle = _one_for("b2")
+    owners = _owners(dead="b2")
+    owners.expect(bundle, "b2")
+    assert _ask(owners, bundle) != There(owners.sessions["b2"], owner=False)
+
+
 def test_without_brokers_there_is_no_candidate() -> None:
     assert candidate(WHOLE, [], {}) is None
 
