@@ -28,14 +28,16 @@ from messaging.adminrpc.methods import (
     TOPICS_PARTITIONS,
 )
 from messaging.broker.runtime.admin.binding import Handler
+from messaging.broker.runtime.admin.maintenance import RUN_S, SLOW_S
 from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
-from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S, OtherBrokers
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
 _CONFIRMED_BY_ALL = (FEED_APPLY, FEED_PULL)
+MAINTENANCE_S = RUN_S + 2 * SLOW_S  # what a call may take at another broker, and less than its caller waits
 HERE = ""  # in place of an RPC address: this broker
 
 # Those that name a topic and are about metadata, which all brokers share, or about where it is.
@@ -108,7 +110,7 @@ class Routing:
 
         async def run(place: str) -> Outcome:
             part = msgspec.structs.replace(request, topics=topics[place])
-            return await self._ask(MAINTENANCE_RUN, own, part, place, "")
+            return await self._ask(MAINTENANCE_RUN, own, part, place, "", MAINTENANCE_S)
 
         return maintenance(await asyncio.gather(*map(run, topics)))
 
@@ -148,8 +150,16 @@ class Routing:
     ) -> Answer:
         return merge(await asyncio.gather(*(self._ask(method, own, request, place, tenant) for place in places)))
 
-    async def _ask(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Outcome:
+    async def _ask(
+        self,
+        method: Method[Any, Any],
+        own: Handler,
+        request: Any,
+        place: str,
+        tenant: str,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Outcome:
         try:
-            return await (own(request) if place == HERE else self._others.call(place, method, request, tenant))
+            return await (own(request) if place == HERE else self._others.call(place, method, request, tenant, timeout_s))
         except MagnetarError as error:
             return error

@@ -19,7 +19,7 @@ from messaging.internal_tls import internal_client_tls
 from messaging.settings import Settings
 
 CALLS_MAX = 8  # at a time, a thread each, in turns by tenant
-TIMEOUT_S = 10.0
+TIMEOUT_S = 7.0  # less than who asked this broker waits for it: so that it can say which one did not answer
 
 
 class OtherBrokers:
@@ -31,11 +31,11 @@ class OtherBrokers:
         self._turns = FairTurns(CALLS_MAX)
         self._threads = ThreadPoolExecutor(CALLS_MAX, "other-brokers")
 
-    async def call(self, rpc_url: str, method: Method[R, A], request: R, tenant: str) -> A:
+    async def call(self, rpc_url: str, method: Method[R, A], request: R, tenant: str, timeout_s: float = TIMEOUT_S) -> A:
         """What the broker at `rpc_url` answers, also to a long change, for which no thread waits. Raises its error, or `NotReady`
         if it does not answer."""
         try:
-            return await self.perform(rpc_url, method, request, tenant)
+            return await self.perform(rpc_url, method, request, tenant, timeout_s)
         except UnderWay as goes_on:
             change, wait_s = ChangeRef(id=goes_on.change), LOOK_S
         outcome = CHANGES_OUTCOME.answering(method.answer)
@@ -43,16 +43,18 @@ class OtherBrokers:
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, LOOK_S_MAX)
             with suppress(UnderWay):
-                return await self.perform(rpc_url, outcome, change, tenant)
+                return await self.perform(rpc_url, outcome, change, tenant, timeout_s)
 
-    async def perform(self, rpc_url: str, method: Method[R, A], request: R, tenant: str) -> A:
+    async def perform(self, rpc_url: str, method: Method[R, A], request: R, tenant: str, timeout_s: float = TIMEOUT_S) -> A:
         """One call, whatever it answers: `UnderWay` too."""
         async with self._turns.turn(tenant):
-            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._call, rpc_url, method, request))
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, partial(self._call, rpc_url, method, request, timeout_s)
+            )
 
-    def _call(self, rpc_url: str, method: Method[R, A], request: R) -> A:
+    def _call(self, rpc_url: str, method: Method[R, A], request: R, timeout_s: float) -> A:
         """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""
-        client = AdminRpc(lambda: rpc_url, lambda: service_token(self._settings, "broker"), TIMEOUT_S, self._tls)
+        client = AdminRpc(lambda: rpc_url, lambda: service_token(self._settings, "broker"), timeout_s, self._tls)
         try:
             return client.perform(method, request)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import uuid
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
@@ -10,18 +11,23 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import NEWS_TELL, USE_TELL
 from messaging.adminrpc.news import NewsTold
 from messaging.background import BackgroundLoops
 from messaging.broker.core.limits.limit_counts import ConnectedCounts
 from messaging.broker.core.limits.rate_shares import RateDemand
+from messaging.broker.runtime.admin.maintenance import RUN_S, SLOW_S
+from messaging.broker.runtime.admin.routing import MAINTENANCE_S
 from messaging.broker.runtime.ownership import news as fleet_news
 from messaging.broker.runtime.ownership.news import FleetNews
+from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S
 from messaging.broker.runtime.ownership.shared_limits import TOLD_MAX, FleetLimits
 from messaging.errors import NotReady
 from messaging.limits.structs import check
 from messaging.protocol.names import TopicName, parse_topic
 from tests.support.waiting import eventually
+from workers.environment import RPC_TIMEOUT_S
 
 STOPPED, RUNNING = "http://127.0.0.1:1", "http://127.0.0.1:2"
 
@@ -163,3 +169,10 @@ async def test_a_broker_that_refuses_is_told_what_follows(background: Background
     news.made("second")
     await eventually(lambda: bool(others.of(RUNNING)))
     assert others.of(RUNNING)[0].made == ["second"]
+
+
+def test_a_broker_waits_less_for_another_than_is_waited_for_it() -> None:
+    """Else whoever asked it takes it for the one that does not answer."""
+    waits_s = inspect.signature(AdminRpc).parameters["timeout_s"].default
+    assert waits_s - 2 >= TIMEOUT_S
+    assert RUN_S + SLOW_S < MAINTENANCE_S <= RPC_TIMEOUT_S - 5
