@@ -17,6 +17,7 @@ from messaging.broker.core.cursors.cursor_memory import CursorMemory
 from messaging.broker.core.delayed.seal_size import seal_entries
 from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
 from messaging.broker.core.limits.limit_counts import StoredCounts
+from messaging.broker.core.limits.outgoing_shares import OutgoingShares
 from messaging.broker.core.limits.topic_quota import TopicQuota
 from messaging.broker.core.memory.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
@@ -115,7 +116,7 @@ class Broker:
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
-        self.outgoing = 0  # connections to other brokers on behalf of clients, as many as `connections_max`
+        self.outgoing = OutgoingShares(settings.connections_max)
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):

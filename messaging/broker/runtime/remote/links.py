@@ -11,7 +11,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.delegation import act_for, delegated_client, port_of
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.remote.link import CLIENT_VERSION, BrokerLink
-from messaging.errors import MagnetarError, NotReady
+from messaging.errors import MagnetarError
 from messaging.local_caller import own_address
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
@@ -55,16 +55,16 @@ class BrokerLinks:
 
     def _dial(self, place: _Place, principal: Principal) -> _Shared:
         settings = self._settings
-        if self._broker.outgoing >= settings.connections_max:
-            raise NotReady(f"all {settings.connections_max} connections to other brokers (connections_max) are taken")
-        self._broker.outgoing += 1
         connect = pb.Connect(
             client_version=CLIENT_VERSION,
             protocol_version=frames.PROTOCOL_VERSION,
             feature_flags=pb.FeatureFlags(supports_auth_refresh=False, supports_broker_entry_metadata=False),
         )
         act_for(settings, connect, delegated_client(principal, sessions=True))
-        link = BrokerLink(connect, settings.message_bytes_max, settings.keep_alive_ms / 1000, lambda: self._ended(place, shared))
+        self._broker.outgoing.take(principal.tenant)
+        link = BrokerLink(
+            connect, settings.message_bytes_max, settings.keep_alive_ms / 1000, lambda: self._ended(place, principal.tenant, shared)
+        )
         shared = _Shared(link)
         shared.opening = asyncio.get_running_loop().create_task(
             link.open(own_address(settings.plain_host), place.port), name="link to another broker"
@@ -72,9 +72,9 @@ class BrokerLinks:
         shared.opening.add_done_callback(_look)
         return shared
 
-    def _ended(self, place: _Place, shared: _Shared) -> None:
+    def _ended(self, place: _Place, tenant: str, shared: _Shared) -> None:
         """The link tells it once."""
-        self._broker.outgoing -= 1
+        self._broker.outgoing.give(tenant)
         if self._links.get(place) is shared:
             del self._links[place]
 

@@ -8,6 +8,8 @@ connections of its tenant here; the broker that it wants is told who it is, chec
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from messaging.broker.runtime.broker import Broker
@@ -43,14 +45,17 @@ async def pass_on(service: Broker, connection: Connection, body: pb.Connect, pri
     connect.CopyFrom(body)
     act_for(service.settings, connect, delegated_client(principal, peer=connection.peer, local=connection.local))
     host = own_address(service.settings.plain_host)
-    if service.outgoing >= service.settings.connections_max:
-        raise NotReady(f"all {service.settings.connections_max} connections to other brokers (connections_max) are taken")
-    target = _TargetEnd(service, connection.transport, frames.command(pb.Command.CONNECT, connect=connect))
+    service.outgoing.take(principal.tenant)
+    give = partial(service.outgoing.give, principal.tenant)
+    target = _TargetEnd(connection.transport, frames.command(pb.Command.CONNECT, connect=connect), give)
     try:
         async with asyncio.timeout(DIAL_S):
             await asyncio.get_running_loop().create_connection(lambda: target, host, port)
-    except (OSError, TimeoutError):
-        raise NotReady("the broker that serves the topic cannot be reached at the moment: try again") from None
+    except BaseException as error:
+        target.leave()
+        if isinstance(error, OSError | TimeoutError):
+            raise NotReady("the broker that serves the topic cannot be reached at the moment: try again") from None
+        raise
     if connection.closed:
         target.end()
         return
@@ -59,18 +64,17 @@ async def pass_on(service: Broker, connection: Connection, body: pb.Connect, pri
 
 
 class _TargetEnd(asyncio.Protocol):
-    """The connection to the other broker."""
+    """The connection to the other broker. `on_end` is called once."""
 
     transport: asyncio.Transport
 
-    def __init__(self, service: Broker, client: asyncio.Transport, connect: bytes) -> None:
-        self._service = service
+    def __init__(self, client: asyncio.Transport, connect: bytes, on_end: Callable[[], None]) -> None:
+        self._on_end: Callable[[], None] | None = on_end
         self._client = client
         self._connect = connect
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
-        self._service.outgoing += 1
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES)
         self.transport.write(self._connect)
         self._connect = b""
@@ -85,8 +89,14 @@ class _TargetEnd(asyncio.Protocol):
         self._client.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._service.outgoing -= 1
+        self.leave()
         self._client.close()
+
+    def leave(self) -> None:
+        """Idempotent: it is no connection any more, or did not become one."""
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
 
     def end(self) -> None:
         self.transport.close()

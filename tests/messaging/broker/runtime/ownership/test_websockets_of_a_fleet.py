@@ -123,12 +123,12 @@ async def test_a_link_takes_no_place_among_the_connections_of_a_tenant(fleet: li
     name = await name_at(second)
     async with opened(first, consumer_of(name)), opened(first, producer_of(name)):
         async with opened(first, consumer_of(name, "subscriptionType=Shared").replace("/s?", "/other?")):
-            assert links(second) == 2 == first.service.outgoing, "one for its consumers, one for its producers of a topic"
+            assert links(second) == 2 == first.service.outgoing.total, "one for its consumers, one for its producers of a topic"
         assert second.service.peers.shares.by_tenant["acme"] == 0
         assert second.service.peers.shares.delegated["acme"] == 2
         await eventually(lambda: first.service.peers.shares.by_tenant["acme"] == 2)
     await eventually(lambda: not second.service.peers.shares.delegated["acme"])
-    assert not first.service.outgoing
+    assert not first.service.outgoing.total
 
 
 async def test_there_are_no_more_connections_to_others_than_files_for_them(
@@ -136,7 +136,7 @@ async def test_there_are_no_more_connections_to_others_than_files_for_them(
 ) -> None:
     first, second = fleet
     name = await name_at(second)
-    monkeypatch.setattr(first.service, "outgoing", first.service.settings.connections_max)
+    monkeypatch.setattr(first.service.outgoing, "total", first.service.settings.connections_max)
     status, reason = await refused(first, consumer_of(name))
     assert status == 503 and "connections_max" in reason
 
