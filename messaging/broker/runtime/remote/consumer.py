@@ -170,6 +170,7 @@ class RemoteConsumer:
             named.ack_set.extend(word - (1 << 64) if word >> 63 else word for word in words(left))
             ids.append(named)
         answers = [self._ack(ids[start : start + IDS_A_FRAME]) for start in range(0, len(ids), IDS_A_FRAME)]
+        self._use.link.check_unsent()
         return _all(answers)
 
     def _ack(self, ids: list[pb.MessageId]) -> asyncio.Future[pb.Command]:
@@ -183,6 +184,7 @@ class RemoteConsumer:
         for start in range(0, len(ids), IDS_A_FRAME):
             body = pb.RedeliverUnacknowledgedMessages(consumer_id=self._id, message_ids=ids[start : start + IDS_A_FRAME])
             self._use.link.write(frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body))
+        self._use.link.check_unsent()
 
     def check_alone(self) -> None:
         """The other broker says it when it is asked to delete the subscription."""

@@ -17,6 +17,7 @@ from messaging.version import VERSION
 
 CLIENT_VERSION = f"Magnetar-WebSocket-v{VERSION}"
 REQUEST_S = 30.0  # a broker opens a topic in far less
+UNSENT_BYTES_MAX = 4 << 20  # of acknowledgements, which a client sends without waiting for anything
 Command = pb.Command
 
 # The fields of answers, by their type; all have a request id.
@@ -123,14 +124,24 @@ class BrokerLink(asyncio.Protocol):
         if self._heard:
             self._heard = self._asked = False
         elif self._asked:
-            self.end(NotReady("the broker that serves the topic does not answer: try again"))
+            self._give_up("the broker that serves the topic does not answer: try again")
             return
         else:
             self._asked = True
             self.write(frames.PING)
         self._timer = self._loop.call_later(self._keep_alive_s, self._look)
 
+    def _give_up(self, why: str) -> None:
+        """What the other broker has not read is not kept for it."""
+        self.end(NotReady(why))
+        self._transport.abort()
+
     # --- sending
+
+    def check_unsent(self) -> None:
+        """Gives the link up where the other broker reads too little of it. For what is written without waiting for an answer."""
+        if self._ended is None and self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self._give_up("the broker that serves the topic does not take what is acknowledged: try again")
 
     def write(self, data: bytes) -> None:
         if self._ended is None:
