@@ -71,8 +71,8 @@ class CompactionHandlers:
     async def due(self, request: CompactionsDue) -> CompactionsDuePage:
         limit = max(1, min(request.limit, 5_000))
         names = await self._broker.storage.meta.list_all_topics(after=request.after, limit=limit)
-        own = await self._broker.owners.own([parse_topic(name) for name in names])
-        topics = await self._compactions.due([str(name) for name in own], requested=not request.after)
+        own = [name for name in names if await self._broker.owners.serves(parse_topic(name))]
+        topics = await self._compactions.due(own, requested=not request.after)
         return CompactionsDuePage(topics=topics, next_after=names[-1] if len(names) == limit else "")
 
     @answers(COMPACTION_BEGIN)

@@ -133,7 +133,7 @@ class NamespaceHandlers:
         rows = []
         for text in names:
             topic = self._broker.topics.loaded.get(text)
-            if topic is None and len(names) <= LIVE_LOAD_MAX and await self._broker.owners.own([parse_topic(text)]):
+            if topic is None and len(names) <= LIVE_LOAD_MAX and await self._broker.owners.serves(parse_topic(text)):
                 try:
                     topic = await self._broker.topics.get(parse_topic(text), create=False)
                 except TopicNotFound:  # deleted since it was listed

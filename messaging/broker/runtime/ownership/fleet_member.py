@@ -88,7 +88,7 @@ class FleetMember:
                 return Elsewhere(decided.broker.addresses, decided.owner)
             if isinstance(decided, NotNow):
                 raise NotReady(f"topic {name} is not served now: {decided.why}; try again in a moment")
-            if not await self._others_are_there():
+            if not self._has_log_of(decided.bundle) and not await self._others_are_there():
                 raise NotReady(f"topic {name} is not served yet: other brokers of this machine are starting; try again in a moment")
             if self._decide(name, sent) == decided:
                 await self._acquire_once(decided.bundle)
@@ -106,6 +106,12 @@ class FleetMember:
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         return [name for name in names if await self.where(name) is None]
 
+    async def serves(self, name: TopicName) -> bool:
+        try:
+            return await self.where(name) is None
+        except NotReady:
+            return False
+
     def _decide(self, name: TopicName, sent: bool) -> Answer:
         if not self._lease.may_serve(self._now_s()):
             return NotNow("this broker cannot renew its session in the metadata")
@@ -117,6 +123,10 @@ class FleetMember:
         elif isinstance(decided, There) and not decided.owner:
             self.owners.expect(bundle, decided.broker.broker_id)
         return decided
+
+    def _has_log_of(self, bundle: NamespaceBundle) -> bool:
+        """It is nobody else's: there is nothing to divide."""
+        return any(row.pinned and row.broker_id == self._broker_id for row in self.owners.overlapping(bundle))
 
     async def _others_are_there(self) -> bool:
         """Or it was waited for them long enough. The first broker would get everything for good if it did not wait."""

@@ -26,6 +26,9 @@ class Owners(Protocol):
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         """Those of them that are served here. Raises `NotReady` where it is not known of one."""
 
+    async def serves(self, name: TopicName) -> bool:
+        """Whether it is served here, for what is done for many topics: not, if it is not known or nobody can serve it now."""
+
     def others(self, kind: str) -> list[str]:
         """The addresses of this kind of the other brokers that are alive, as far as is known."""
 
@@ -41,6 +44,9 @@ class SoleOwner:
 
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         return names
+
+    async def serves(self, name: TopicName) -> bool:
+        return True
 
     def others(self, kind: str) -> list[str]:
         return []
