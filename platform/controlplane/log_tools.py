@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
+
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.local.format.directory import DirectoryInUse
 from messaging.storage.local.recover.inspect import inspect, repair, verify
 
 
-def run(settings: Settings, what: str, *, accept_metadata: bool = False) -> int:
-    """Returns 0 if the log is intact and 1 if something is lost or damaged. Raises `ConfigError` if there is no log or it is in
-    use."""
+def run(settings: Settings, what: str, broker: int = 1, *, accept_metadata: bool = False) -> int:
+    """`broker`: the number of the one whose log it is. Returns 0 if the log is intact and 1 if something is lost or damaged. Raises
+    `ConfigError` if there is no log or it is in use."""
     if settings.ledger_url:
         raise ConfigError("the messages are in the PostgreSQL of ledger_url: there is no log of files to look at")
-    folder = settings.data_path / "broker" / "log"
+    of_broker = msgspec.structs.replace(settings, brokers=max(broker, settings.brokers), broker_number=broker)
+    folder = of_broker.broker_path / "log"
     if not folder.is_dir():
         raise ConfigError(f"there is no log in {folder}: choose the data directory of a broker with --data-dir")
     try:
         if what == "repair":
             return _repair(str(folder), accept_metadata)
-        return {"inspect": _inspect, "verify": _verify}[what](str(folder))
+        return {"inspect": _inspect, "verify": _verify}[what](str(folder), broker)
     except DirectoryInUse as error:
         raise ConfigError(f"{error}: stop the broker first") from None
     except StoreError as error:
         raise ConfigError(f"{folder} cannot be read as a log: {error}") from None
 
 
-def _inspect(folder: str) -> int:
+def _inspect(folder: str, broker: int) -> int:
     for line in inspect(folder):
         sys.stdout.write(line + "\n")
     return 0
 
 
-def _verify(folder: str) -> int:
+def _verify(folder: str, broker: int) -> int:
     report = verify(folder)
     sys.stdout.write(
         f"{report.segments} segments, {report.commits} commits, {report.blocks} blocks, {report.entries} entries, "
@@ -45,7 +48,11 @@ def _verify(folder: str) -> int:
     for problem in report.problems:
         sys.stdout.write(f"PROBLEM  {problem}\n")
     if report.problems:
-        sys.stdout.write("stop the broker, copy the directory, then run: magnetar log repair\n")
+        sys.stdout.write(
+            "stop the broker, copy the directory, then run: magnetar log repair"
+            + (f" --broker {broker}" if broker > 1 else "")
+            + "\n"
+        )
     return 0 if report.ok else 1
 
 

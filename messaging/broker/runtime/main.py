@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from messaging import descriptors, logs
@@ -157,21 +158,24 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
             raise ConfigError(f"no file can be opened ({error.strerror}): raise the limit of open files (ulimit -n)") from error
         raise
     except generations.GenerationConflict as error:
-        metadata = "the metadata of metadata_url" if settings.metadata_url else str(folder / "meta.sqlite3")
+        metadata = "the metadata of metadata_url" if settings.metadata_url else str(_metadata_file(settings))
         if settings.ledger_url:
             raise ConfigError(
                 f"{metadata} does not belong to the ledgers of ledger_url: {error}. Best restore both from one backup. To begin "
                 f"without any message, drop the schema magnetar_ledgers there and move {metadata} away. To go on with both as they "
                 "are, and lose what only one of them knows, run there: update magnetar_ledgers.store set generation = 'accepted'"
             ) from error
+        log_folder = folder / "log"
+        to_move = str(log_folder) if settings.brokers == 1 else f"the logs of all brokers in {settings.data_path}"
+        accepting = _for_broker(settings, "`magnetar log repair --accept-metadata`")
         raise ConfigError(
-            f"{metadata} does not belong to this log: {error}. Best restore both from one backup. To begin without "
-            f"any message, move {folder / 'log'} and {metadata} away. To go on with both as they are, and lose what "
-            "only one of them knows, run `magnetar log repair --accept-metadata`"
+            f"{metadata} does not belong to this log: {error}; that is {log_folder}. Best restore both from one backup. To begin "
+            f"without any message, move {to_move} and {metadata} away. To go on with both as they are, and lose what only one of "
+            f"them knows, run {accepting}"
         ) from error
     except StoreError as error:
         failure = StorageUnreachable if isinstance(error, Unreachable) else ConfigError
-        raise failure(f"the broker cannot open its storage: {error}") from error
+        raise failure(_for_broker(settings, f"the broker cannot open its storage: {error}")) from error
     access = Access(settings, wall_ms, background, reserve)
     access.load()
     storage = Storage(
@@ -269,10 +273,21 @@ def _ledgers(settings: Settings, background: BackgroundLoops) -> Ledgers:
 
 def _metadata(settings: Settings, health: BackgroundLoop, reserve: DiskReserve) -> SqlMetaStore:
     if not settings.metadata_url:
-        return SqliteMetaStore(settings.data_path / "broker" / "meta.sqlite3", health, reserve)
+        return SqliteMetaStore(_metadata_file(settings), health, reserve)
     from messaging.storage.postgresql.meta_store import PostgresqlMetaStore  # its library is loaded only where it is used
 
     return PostgresqlMetaStore(settings.metadata_url, health)
+
+
+def _metadata_file(settings: Settings) -> Path:
+    """Of all brokers of this machine."""
+    return settings.data_path / "broker" / "meta.sqlite3"
+
+
+def _for_broker(settings: Settings, text: str) -> str:
+    """`text` with the commands that are about the log of this broker."""
+    number = settings.broker_number
+    return text if number == 1 else text.replace("magnetar log repair", f"magnetar log repair --broker {number}")
 
 
 def _reserve(settings: Settings) -> DiskReserve:

@@ -192,8 +192,9 @@ def bench(arguments: tuple[str, ...]) -> None:
     is_flag=True,
     help="repair: let the next start take the metadata there is; what only one of both knows is lost",
 )
+@click.option("--broker", default=1, type=click.IntRange(1, 64), help="the log of which broker, where there are several")
 @settings_options()
-def log(what: str, accept_metadata: bool, **overrides: str | None) -> None:
+def log(what: str, accept_metadata: bool, broker: int, **overrides: str | None) -> None:
     """Inspect, verify or repair a broker's log.
 
     inspect and verify only read; repair needs the broker to be stopped."""
@@ -202,7 +203,7 @@ def log(what: str, accept_metadata: bool, **overrides: str | None) -> None:
 
     if accept_metadata and what != "repair":
         raise Refused(f"--accept-metadata belongs to repair, not to {what}: leave it out")
-    sys.exit(run(load(os.environ, **overrides), what, accept_metadata=accept_metadata))
+    sys.exit(run(load(os.environ, **overrides), what, broker, accept_metadata=accept_metadata))
 
 
 @main.command()

@@ -37,6 +37,14 @@ def test_a_whole_log(data_dir: Path) -> None:
     assert magnetar("log", "repair", "--data-dir", str(data_dir)).returncode == 0
 
 
+def test_the_log_of_another_broker_of_the_machine(data_dir: Path) -> None:
+    assert "no log in" in refused(magnetar("log", "verify", "--broker", "2", "--data-dir", str(data_dir)))
+    (data_dir / "broker").rename(data_dir / "broker-2")
+    verified = magnetar("log", "verify", "--broker", "2", "--data-dir", str(data_dir))
+    assert verified.returncode == 0 and "100 entries" in verified.stdout
+    assert "no log in" in refused(magnetar("log", "verify", "--data-dir", str(data_dir)))
+
+
 def test_a_damaged_log_is_named_and_says_what_to_do(data_dir: Path) -> None:
     segment = next(
         path for path in (data_dir / "broker" / "log").rglob("*") if path.is_file() and b"entry 050" in path.read_bytes()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controlplane import log_tools
 from messaging.adminrpc.compaction import CompactionsDue
 from messaging.adminrpc.methods import COMPACTION_DUE, NAMESPACES_LIVE
 from messaging.adminrpc.topics import TopicsList
@@ -110,6 +112,23 @@ async def test_a_broker_whose_log_is_not_there_is_named_until_it_is_back(tmp_pat
         assert (await methods[COMPACTION_DUE.name](CompactionsDue(after="", limit=100))).next_after == ""  # type: ignore[attr-defined]
         async with fleet_broker(tmp_path, 2, 2), client_of(first, own=True) as client:
             assert await read(client, of_second[0], 1) == [f"x {of_second[0]}"]
+
+
+async def test_a_broker_whose_log_is_lost_says_where_it_was_and_how_to_go_on_without_it(tmp_path: Path) -> None:
+    async with running_fleet(tmp_path, 2) as fleet:
+        async with client_of(fleet[0]) as client:
+            await publish(client, TOPICS, "lost")
+        lost, settings = min(served(fleet[1])), fleet[1].service.settings
+    log, metadata = settings.data_path / "broker-2" / "log", settings.data_path / "broker" / "meta.sqlite3"
+    shutil.rmtree(log)
+    wrong = f"{metadata} does not belong to this log: .*that is {log}.*move the logs of all.*`magnetar log repair --broker 2 --acc"
+    with pytest.raises(ConfigError, match=wrong):
+        async with fleet_broker(tmp_path, 2, 2):
+            pass
+    assert log_tools.run(settings, "repair", 2, accept_metadata=True) == 0
+    async with running_fleet(tmp_path, 2) as fleet, client_of(fleet[0]) as client:
+        await publish(client, [lost], "new")
+        assert await read(client, lost, 1) == [f"new {lost}"]
 
 
 async def test_fewer_brokers_than_logs_are_refused(tmp_path: Path) -> None:
