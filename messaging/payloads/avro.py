@@ -60,12 +60,14 @@ class AvroReader:
     def _composed(self, kind: dict[str, Any], data: Input, budget: Budget, depth: int) -> Any:
         name = kind["type"]
         if name in ("record", "error"):
-            return {field["name"]: self._value(field["type"], data, budget, depth + 1) for field in kind["fields"]}
+            return {field["name"]: self._field(field, data, budget, depth + 1) for field in kind["fields"]}
         if name == "enum":
             index = _long(data)
             if not 0 <= index < len(kind["symbols"]):
                 raise PayloadError(f"an enum of {len(kind['symbols'])} symbols has no symbol {index}")
-            return kind["symbols"][index]
+            symbol: str = kind["symbols"][index]
+            budget.spend_name(symbol)
+            return symbol
         if name == "fixed":
             return shown_bytes(data.take(kind["size"]))
         if name == "array":
@@ -75,6 +77,10 @@ class AvroReader:
             key = text_of(data.take(_long(data)))
             pairs[key] = self._value(kind["values"], data, budget, depth + 1)
         return pairs
+
+    def _field(self, field: dict[str, Any], data: Input, budget: Budget, depth: int) -> Any:
+        budget.spend_name(field["name"])
+        return self._value(field["type"], data, budget, depth)
 
 
 def _long(data: Input) -> int:

@@ -5,8 +5,11 @@ A few bytes can stand for millions of values: an Avro array of nulls takes none 
 
 from __future__ import annotations
 
+from typing import Any
+
 VALUES_MAX = 10_000  # of one payload
 DEPTH_MAX = 64
+NAME_BYTES = 64  # of a name that a definition gives: each so many count as a further value, since it is repeated with each
 
 
 class PayloadError(ValueError):
@@ -26,6 +29,11 @@ class Budget:
         self.left -= values
         if self.left < 0:
             raise PayloadError(f"it holds more than {VALUES_MAX} values, which are not decoded")
+
+    def spend_name(self, name: str) -> None:
+        """For a name that is not in the payload: a byte of it may stand for a name of a million. Raises `PayloadError`."""
+        if len(name) >= NAME_BYTES:
+            self.spend(len(name) // NAME_BYTES)
 
 
 class Input:
@@ -84,6 +92,14 @@ def text_of(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise PayloadError("a text in it is not UTF-8") from None
+
+
+def key_of(value: Any) -> str:
+    """A key of a map, as a member of an object is named. Raises `PayloadError` for one that is a map or a list: written out in a
+    name, and that in another, each level doubles what is quoted."""
+    if isinstance(value, dict | list):
+        raise PayloadError("a key in it is a map or a list")
+    return value if isinstance(value, str) else repr(value)
 
 
 def shown_bytes(data: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from messaging.payloads.budget import Budget, Input, PayloadError, check_depth, shown_bytes, shown_number, text_of
+from messaging.payloads.budget import Budget, Input, PayloadError, check_depth, key_of, shown_bytes, shown_number, text_of
 
 _BREAK = object()
 _SIMPLE: dict[int, Any] = {20: False, 21: True, 22: None, 23: None}
@@ -46,7 +46,7 @@ def _value(data: Input, budget: Budget, depth: int) -> Any:
         budget.spend(count)
     if major == 4:
         return [_item(data, budget, depth) for _ in range(count)]
-    return {_key(_item(data, budget, depth)): _item(data, budget, depth) for _ in range(count)}
+    return {key_of(_item(data, budget, depth)): _item(data, budget, depth) for _ in range(count)}
 
 
 def _item(data: Input, budget: Budget, depth: int) -> Any:
@@ -65,7 +65,7 @@ def _indefinite(major: int, data: Input, budget: Budget, depth: int) -> Any:
     if major == 5:
         if len(items) % 2:
             raise PayloadError("a CBOR map has a key without a value")
-        return {_key(key): value for key, value in zip(items[::2], items[1::2], strict=True)}
+        return {key_of(key): value for key, value in zip(items[::2], items[1::2], strict=True)}
     parts = [str(item) for item in items]
     return "".join(parts) if major == 3 else "0x" + "".join(part.removeprefix("0x") for part in parts)
 
@@ -87,7 +87,3 @@ def _count(info: int, data: Input) -> int:
     if info > 27:
         raise PayloadError("a CBOR value has a length that is not defined")
     return data.number(1 << (info - 24))
-
-
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)

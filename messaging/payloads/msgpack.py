@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from messaging.payloads.budget import Budget, Input, PayloadError, check_depth, shown_bytes, shown_number, text_of
+from messaging.payloads.budget import Budget, Input, PayloadError, check_depth, key_of, shown_bytes, shown_number, text_of
 
 _CONSTANTS: dict[int, Any] = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
@@ -71,8 +71,4 @@ def _list(count: int, data: Input, budget: Budget, depth: int) -> list[Any]:
 def _map(count: int, data: Input, budget: Budget, depth: int) -> dict[str, Any]:
     if count > budget.left:
         budget.spend(count)
-    return {_key(_value(data, budget, depth + 1)): _value(data, budget, depth + 1) for _ in range(count)}
-
-
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
+    return {key_of(_value(data, budget, depth + 1)): _value(data, budget, depth + 1) for _ in range(count)}

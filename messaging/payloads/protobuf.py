@@ -71,6 +71,9 @@ class ProtobufReader:
             known = message.fields.get(number) or _Known(str(number), 0)
             for value in self._values(known, wire, data, budget, depth):
                 budget.spend()
+                budget.spend_name(known.name)
+                if known.type == _Field.TYPE_ENUM and isinstance(value, str):
+                    budget.spend_name(value)
                 _put(values, known, value, self._messages.get(known.of, _UNKNOWN).map_entry)
         return values
 
@@ -170,12 +173,19 @@ class _Types:
 
 
 def _put(values: dict[str, Any], known: _Known, value: Any, map_entry: bool) -> None:
+    before = values.get(known.name)  # of this field, or of another of its name, which a schema may have
     if map_entry and isinstance(value, dict):
-        values.setdefault(known.name, {})[str(value.get("key", ""))] = value.get("value")
+        entry = {str(value.get("key", "")): value.get("value")}
+        if isinstance(before, dict):
+            before.update(entry)
+        else:
+            values[known.name] = entry
     elif known.repeated:
-        values.setdefault(known.name, []).append(value)
+        if isinstance(before, list):
+            before.append(value)
+        else:
+            values[known.name] = [value]
     elif not known.type and known.name in values:  # whether it is repeated is not known
-        before = values[known.name]
         values[known.name] = [*before, value] if isinstance(before, list) and len(before) < 100 else [before, value]
     else:
         values[known.name] = value

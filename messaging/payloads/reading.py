@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from types import ModuleType
@@ -21,6 +22,11 @@ Format: TypeAlias = Literal["auto", "json", "avro", "protobuf", "text", "cbor", 
 FORMATS: tuple[Format, ...] = ("auto", "json", "avro", "protobuf", "text", "cbor", "msgpack", "hex")
 _BY_SCHEMA = "auto", "avro", "protobuf"
 _PRINTABLE_LOOKED_AT = 4096  # characters
+ESCAPES_MAX = 500_000  # backslashes in JSON
+LONG_NUMBERS_BYTES_MAX = 64 << 10  # of its numbers that have more than 64 digits
+PIECE_BYTES = 64 << 10
+_DIGITS_TO_0, _DIGITS = bytes.maketrans(b"123456789", b"0" * 9), b"0" * 65
+_LONG_NUMBER = re.compile(rb"[\[,:\s.+\-eE][0-9]{65,}")
 _NUMBERS = {
     SchemaType.INT8: ">b",
     SchemaType.INT16: ">h",
@@ -37,13 +43,15 @@ _NUMBERS = {
 
 class Reading(NamedTuple):
     """`value` is one of JSON, and None where the payload is a text or only bytes: `decoded` says whether there is one. `text`: of
-    format "text". `problem`: why it is not what its schema or the wanted format says."""
+    format "text". `problem`: why it is not what its schema or the wanted format says.
+    `spent`: values that were made, also in vain."""
 
     format: str
     decoded: bool = False
     value: Any = None
     text: str = ""
     problem: str = ""
+    spent: int = 0
 
 
 class SchemaReader(NamedTuple):
@@ -75,34 +83,57 @@ def read_payload(
     payload: bytes, reader: SchemaReader | None = None, wanted: Format = "auto", values_max: int = VALUES_MAX
 ) -> Reading:
     """Never raises: what cannot be read as it should is shown as what it looks like, with the problem."""
-    problem, budget = "", Budget(values_max)
+    budget = Budget(values_max)
+    reading = _as_wanted(payload, reader, wanted, budget)
+    if isinstance(reading, Reading):
+        return reading._replace(spent=values_max - budget.left)
+    guessed = _guessed(payload, values_max)
+    return guessed._replace(problem=reading, spent=guessed.spent + values_max - max(budget.left, 0))
+
+
+def _as_wanted(payload: bytes, reader: SchemaReader | None, wanted: Format, budget: Budget) -> Reading | str:
+    """Why it is not: "" where nothing is wanted of it."""
     if wanted == "hex":
         return Reading("hex")
     if reader is not None and wanted in _BY_SCHEMA:
         try:
             return _of(reader.format, reader.read(payload, budget))
         except (PayloadError, RecursionError) as error:
-            problem = f"It is not what its schema says: {error}."
+            return f"It is not what its schema says: {error}."
     elif wanted == "avro":
-        problem = "It has no schema, without which Avro cannot be read."
+        return "It has no schema, without which Avro cannot be read."
     elif wanted != "auto":
         try:
             return _of(wanted, _READERS[wanted](payload, budget))
         except (PayloadError, RecursionError) as error:
-            problem = f"It is no {wanted}: {error}."
-    return _guessed(payload, values_max)._replace(problem=problem)
+            return f"It is no {wanted}: {error}."
+    return ""
 
 
 def read_json(payload: bytes, budget: Budget) -> Any:
-    """Raises `PayloadError`."""
+    """Raises `PayloadError`. Parsing holds Python's lock from the first byte to the last: what is slow for each byte is refused."""
+    if len(payload) > ESCAPES_MAX and payload.count(b"\\") > ESCAPES_MAX:
+        raise PayloadError(f"it holds more than {ESCAPES_MAX} backslashes, and is not decoded")
     if has_more_values(payload, budget.left):
         raise PayloadError(f"it holds more than {VALUES_MAX} values, which are not decoded")
+    if len(payload) > LONG_NUMBERS_BYTES_MAX and _long_numbers_bytes(payload) > LONG_NUMBERS_BYTES_MAX:
+        raise PayloadError(f"its long numbers have more than {LONG_NUMBERS_BYTES_MAX} digits, and are not decoded")
     try:
         return msgspec.json.decode(payload)
     except RecursionError:
         raise PayloadError("it is nested too deeply") from None
     except (msgspec.DecodeError, ValueError) as error:
         raise PayloadError(str(error)) from None
+
+
+def _long_numbers_bytes(payload: bytes) -> int:
+    """How many digits numbers of more than 64 have, about: in pieces, so that other threads go on."""
+    total = 0
+    for begin in range(0, len(payload), PIECE_BYTES):
+        piece = payload[begin : begin + PIECE_BYTES]
+        if _DIGITS in piece.translate(_DIGITS_TO_0):
+            total += sum(map(len, _LONG_NUMBER.findall(piece)))
+    return total
 
 
 def _protobuf() -> ModuleType:
@@ -139,14 +170,17 @@ def _guessed(payload: bytes, values_max: int) -> Reading:
     else:
         if _readable(text[:_PRINTABLE_LOOKED_AT]):
             return Reading("text", text=text)
+    spent = 0
     for form, read in (("msgpack", read_msgpack), ("cbor", read_cbor)):
+        budget = Budget(values_max)
         try:
-            value = read(payload, Budget(values_max))
+            value = read(payload, budget)
         except (PayloadError, RecursionError):
-            continue
+            value = None
+        spent += values_max - max(budget.left, 0)
         if isinstance(value, dict | list) and value:
-            return _of(form, value)
-    return Reading("hex")
+            return _of(form, value)._replace(spent=spent)
+    return Reading("hex", spent=spent)
 
 
 def _readable(text: str) -> bool:

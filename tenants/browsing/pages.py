@@ -221,8 +221,7 @@ class _Browsing:
                 "hex", problem="The messages before it hold so many values that it is not decoded: open it."
             )
         reading = read_payload(message.payload, reader, self._query.format, min(VALUES_PER_MESSAGE, self._values_left))
-        if reading.decoded:
-            self._values_left -= _values_in(reading.value)
+        self._values_left -= max(reading.spent, _values_in(reading.value) if reading.decoded else 1)
         return schema_type, reading
 
     def _schema(self, version: int | None) -> tuple[str, SchemaReader | None]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from messaging.errors import InvalidValue
-from messaging.payloads.filters import message_filter
+from messaging.payloads.filters import PIECE_BYTES, message_filter
 from messaging.payloads.paths import LOOKED_AT_MAX, parse_path, values_at
 
 ORDER: Any = {
@@ -92,3 +92,11 @@ def test_key_property_time_and_text() -> None:
 def test_a_filter_that_makes_no_sense_is_refused(given: Any) -> None:
     with pytest.raises(InvalidValue):
         message_filter(**given)
+
+
+def test_text_is_found_wherever_it_lies_in_a_large_payload() -> None:
+    wanted = message_filter(text="needle")
+    for at in (0, PIECE_BYTES - 6, PIECE_BYTES - 3, PIECE_BYTES, 2 * PIECE_BYTES - 1):
+        payload = bytes(at) + b"needle" + bytes(10)
+        assert wanted.holds_text(payload), at
+    assert not wanted.holds_text(bytes(2 * PIECE_BYTES)) and not wanted.holds_text(b"")

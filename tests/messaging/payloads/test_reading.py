@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2
 from messaging.broker.core.schemas.model import Schema, SchemaType
 from messaging.payloads.budget import VALUES_MAX, Budget, PayloadError
 from messaging.payloads.cbor import read_cbor
-from messaging.payloads.reading import Format, read_payload, schema_reader
+from messaging.payloads.reading import Format, read_json, read_payload, schema_reader
 
 ORDER = {
     "type": "record",
@@ -208,10 +208,102 @@ def test_what_is_not_of_the_wanted_format_is_shown_with_the_reason(wanted: Forma
 
 
 def test_whatever_it_is_can_be_shown_as_bytes() -> None:
-    assert read_payload(b'{"a": 1}', reader_of(SchemaType.JSON), wanted="hex") == ("hex", False, None, "", "")
+    assert read_payload(b'{"a": 1}', reader_of(SchemaType.JSON), wanted="hex") == ("hex", False, None, "", "", 0)
 
 
 def test_json_with_too_many_values_or_levels_is_not_decoded() -> None:
     for payload in (b"[" + b"1," * (2 * VALUES_MAX) + b"1]", b"[" * 5_000 + b"]" * 5_000):
         reading = read_payload(payload, wanted="json")
         assert not reading.decoded and reading.problem
+
+
+def maps_as_keys(levels: int) -> tuple[bytes, bytes]:
+    """In MessagePack and CBOR: {{{0: 0}: 0}: 0}."""
+    return b"\x81" * levels + b"\0" * (levels + 1), b"\xa1" * levels + b"\0" * (levels + 1)
+
+
+@pytest.mark.parametrize("form", ["msgpack", "cbor"])
+def test_a_map_as_a_key_is_not_written_out_which_doubles_it_with_each_level(form: Format) -> None:
+    payload = maps_as_keys(20)[form == "cbor"]  # a megabyte once written out, and of 60 levels more than there is memory
+    reading = read_payload(payload, wanted=form)
+    assert not reading.decoded and "a key in it is a map or a list" in reading.problem
+    assert read_payload(payload).format in ("text", "hex")
+
+
+LONG = "n" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("definition", "item"),
+    [
+        ({"type": "record", "name": "R", "fields": [{"name": LONG, "type": "null"}]}, b""),
+        ({"type": "enum", "name": "E", "symbols": [LONG]}, b"\0"),
+    ],
+)
+def test_long_names_of_an_avro_definition_are_not_repeated_without_end(definition: Any, item: bytes) -> None:
+    schema = json.dumps({"type": "array", "items": definition}).encode()
+    reader = reader_of(SchemaType.AVRO, schema)
+    once, often = b"\x02" + item + b"\0", b"\xd0\x0f" + 1_000 * item + b"\0"
+    assert read_payload(once, reader).decoded
+    reading = read_payload(often, reader)
+    assert not reading.decoded and f"more than {VALUES_MAX} values" in reading.problem
+
+
+def described(*fields: dict[str, Any], enum: str = "") -> bytes:
+    """The data of a schema of a message with such fields; ".M.E" is an entry of a map."""
+    file = descriptor_pb2.FileDescriptorProto(name="f")
+    message = file.message_type.add(name="M")
+    for field in fields:
+        message.field.add(**field)
+    entry = message.nested_type.add(name="E")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=9, label=1)
+    if enum:
+        file.enum_type.add(name="Kind").value.add(name=enum, number=0)
+    files = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    return json.dumps({"fileDescriptorSet": base64.b64encode(files).decode(), "rootMessageTypeName": "M"}).encode()
+
+
+def test_long_names_of_protobuf_are_not_repeated_without_end() -> None:
+    nested = described({"name": LONG, "number": 1, "type": 11, "label": 3, "type_name": ".M"})
+    reading = read_payload(b"\x0a\0" * 1_000, reader_of(SchemaType.PROTOBUF_NATIVE, nested))
+    assert not reading.decoded and f"more than {VALUES_MAX} values" in reading.problem
+    symbols = described({"name": "kinds", "number": 1, "type": 14, "label": 3, "type_name": ".Kind"}, enum=LONG)
+    packed = b"\x0a\xe8\x07" + bytes(1_000)
+    reading = read_payload(packed, reader_of(SchemaType.PROTOBUF_NATIVE, symbols))
+    assert not reading.decoded and f"more than {VALUES_MAX} values" in reading.problem
+
+
+@pytest.mark.parametrize("payload", [b"\x0a\0\x10\1", b"\x10\1\x0a\0", b"\x18\1\x0a\0", b"\x18\1\x10\1"])
+def test_fields_of_one_name_in_a_descriptor_do_not_break_reading(payload: bytes) -> None:
+    fields = [
+        {"name": "m", "number": 1, "type": 11, "label": 3, "type_name": ".M.E"},
+        {"name": "m", "number": 2, "type": 5, "label": 3},
+        {"name": "m", "number": 3, "type": 5, "label": 1},
+    ]
+    assert read_payload(payload, reader_of(SchemaType.PROTOBUF_NATIVE, described(*fields))).decoded
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (b'["' + b'\\"' * 500_001 + b'"]', "backslashes"),
+        (b"[" + b",".join([b"0." + b"1" * 700] * 100) + b"]", "long numbers"),
+        (b"[" + b",".join([b"1" * 4_000] * 20) + b"]", "long numbers"),
+    ],
+    ids=["escapes", "fractions", "integers"],
+)
+def test_json_of_which_each_byte_takes_long_is_not_decoded(payload: bytes, why: str) -> None:
+    with pytest.raises(PayloadError, match=why):
+        read_json(payload, Budget())
+
+
+def test_json_with_many_digits_in_texts_and_some_long_numbers_is_decoded() -> None:
+    value = ["1" * 200_000, 10**100, "\\" * 1_000]
+    assert read_payload(json.dumps(value).encode()).value == value
+
+
+def test_what_was_decoded_in_vain_counts_too() -> None:
+    broken = b"\xdd" + (4_000).to_bytes(4, "big") + b"\x80" * 4_000 + b"\x80"
+    reading = read_payload(broken)
+    assert not reading.decoded and reading.spent > 4_000
