@@ -76,7 +76,7 @@ class _Browse:
         self._wanted = wanted
         self._readers: dict[int, SchemaReader | None] = {}
         self._ends_s = time.monotonic() + SECONDS_MAX
-        self._slices = SliceReader(topic, wanted, backward=request.backward, exact=request.exact)
+        self._slices = SliceReader(topic, wanted, self._expired, backward=request.backward, exact=request.exact)
 
     async def run(self) -> MessagesBrowsed:
         request, ledgers = self._request, self._topic.ledger_list
@@ -87,15 +87,16 @@ class _Browse:
             stop = position
         page, index = BrowsedPage(request.messages_max), request.batch_index
         answer = MessagesBrowsed(messages=page.messages, looked_at=0, ledger_id=-1, entry_id=-1)
-        size = 0
+        size = read = 0
         while ledgers.holds(position) and self._slices.within(position, stop):
-            if page.full or answer.looked_at >= ENTRIES_MAX or size >= STORED_BYTES_MAX or self._expired():
+            if page.full or read >= ENTRIES_MAX or size >= STORED_BYTES_MAX or (read and self._expired()):
                 break
             async with self._scans.turn(self._topic.name.tenant):
                 part = await self._slices.read(position, stop, SLICE_ENTRIES, SLICE_BYTES)
                 goes = await self._look(part, page, index)
             passed = part.looked_at if goes is None else abs(ledgers.count_up_to(goes.position) - ledgers.count_up_to(position))
             answer.looked_at, size = answer.looked_at + passed, size + part.size_bytes
+            read += part.looked_at + part.further
             answer.unreadable += part.unreadable
             position, index = goes if goes is not None else (part.following, -1)
         answer.ledger_id, answer.entry_id, answer.batch_index = position.ledger_id, position.entry_id, index

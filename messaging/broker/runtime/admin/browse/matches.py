@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,11 +16,10 @@ from messaging.protocol.frames import ProtocolError, as_text
 from messaging.storage.ledger_store import Position
 from messaging.times import TIME_MS_MAX
 
-PAGE_BYTES = 1 << 20  # of payloads: a page ends behind the message that passes it
+PAGE_BYTES = 1 << 20  # of payloads, keys and properties: a page ends behind the message that passes it
 TEXT_SHOWN = 4096  # characters of a key, a property or its value
 PROPERTIES_SHOWN = 100
-KEPT_MAX = 101  # of a batch that is looked through backwards: a page, and one to go on with
-LOOKS_BETWEEN = 256  # messages of a batch between two looks at the clock
+BACK_MESSAGES, BACK_BYTES = 1_000, 4 << 20  # of a batch that is looked through backwards: so many are kept at a time
 Readers = Mapping[int, SchemaReader | None]
 
 
@@ -55,7 +55,8 @@ class BrowsedPage:
 
     def add(self, message: BrowsedMessage) -> None:
         self.messages.append(message)
-        self.size_bytes += len(message.payload)
+        self.size_bytes += len(message.payload) + len(message.key or "") + sum(map(len, message.encryption_keys))
+        self.size_bytes += _texts_in(message.properties)
 
 
 def look(entries: Sequence[BrowsedEntry], wanted: BrowseConditions, page: BrowsedPage, first_index: int) -> PageEnd | None:
@@ -94,17 +95,17 @@ def _look_at(looked: BrowsedEntry, wanted: BrowseConditions, page: BrowsedPage, 
         if _matches(whole, looked, wanted, readable=False):
             page.add(_message(whole, looked, wanted, problem))
         return None
-    messages = iter([_single_of(stored.metadata, data)]) if not batched else singles(stored, data)
     if wanted.backward and batched:
-        return _look_back(messages, looked, wanted, page, first_index, readable=readable)
-    following = max(first_index, 0)
+        return _look_back(lambda: singles(stored, data), looked, wanted, page, first_index, readable=readable)
+    messages = iter([_single_of(stored.metadata, data)]) if not batched else singles(stored, data)
+    looks = False
     try:
         for single in messages:
             if single.batch_index < first_index:
                 continue
-            following = single.batch_index
-            if page.full or (single.batch_index % LOOKS_BETWEEN == LOOKS_BETWEEN - 1 and wanted.expired()):
-                return following
+            if page.full or (looks and wanted.expired()):
+                return single.batch_index
+            looks = True
             if _matches(single, looked, wanted, readable=readable):
                 page.add(_message(single, looked, wanted))
     except ProtocolError as error:
@@ -113,7 +114,7 @@ def _look_at(looked: BrowsedEntry, wanted: BrowseConditions, page: BrowsedPage, 
 
 
 def _look_back(
-    messages: Iterator[Single],
+    unpacked: Callable[[], Iterator[Single]],
     looked: BrowsedEntry,
     wanted: BrowseConditions,
     page: BrowsedPage,
@@ -121,23 +122,46 @@ def _look_back(
     *,
     readable: bool,
 ) -> int | None:
-    """The same for the messages of a batch from its end on. Each is looked at from the front, and those that match are kept."""
-    matching: list[BrowsedMessage] = []
+    """The same for the messages of a batch from its end on, a piece of it at a time."""
+    last = first_index if first_index >= 0 else looked.stored.metadata.num_messages_in_batch - 1
+    looks = False
+    while last >= 0:
+        kept, problem = _last_up_to(unpacked(), last)
+        if problem and not (kept and kept[-1].batch_index == last):  # else a page before said so
+            page.add(_message(_single_of(looked.stored.metadata, b""), looked, wanted, problem))
+        for single in reversed(kept):
+            if page.full or (looks and wanted.expired()):
+                return single.batch_index
+            looks = True
+            if _matches(single, looked, wanted, readable=readable):
+                page.add(_message(single, looked, wanted))
+        last = kept[0].batch_index - 1 if kept else -1
+    return None
+
+
+def _last_up_to(messages: Iterator[Single], last: int) -> tuple[Sequence[Single], str]:
+    """The last few of a batch up to the message `last`, one at least, read from the front; and why there are no more of it."""
+    kept: deque[Single] = deque()
+    size = 0
     try:
         for single in messages:
-            if 0 <= first_index < single.batch_index:
+            if single.batch_index > last:
                 break
-            if _matches(single, looked, wanted, readable=readable):
-                matching.append(_message(single, looked, wanted))
-                if len(matching) > 2 * KEPT_MAX:
-                    del matching[:-KEPT_MAX]
+            kept.append(single)
+            size += _size_of(single)
+            while len(kept) > 1 and (len(kept) > BACK_MESSAGES or size > BACK_BYTES):
+                size -= _size_of(kept.popleft())
     except ProtocolError as error:
-        matching.append(_message(_single_of(looked.stored.metadata, b""), looked, wanted, str(error)))
-    while matching:
-        if page.full:
-            return matching[-1].batch_index
-        page.add(matching.pop())
-    return None
+        return list(kept), str(error)
+    return list(kept), ""
+
+
+def _size_of(single: Single) -> int:
+    return len(single.payload) + _texts_in(single.properties)
+
+
+def _texts_in(properties: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in properties.items())
 
 
 def _matches(single: Single, looked: BrowsedEntry, wanted: BrowseConditions, *, readable: bool) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from messaging.broker.core.entries import EntryBlock
@@ -15,6 +17,8 @@ from messaging.times import TIME_MS_MAX
 
 CHUNKED_BYTES_MAX = 16 << 20  # of a message that is put together
 CHUNK_ENTRIES_MAX = 1_000  # that are looked at for its chunks
+CHUNK_LOOKED_BYTES_MAX = 64 << 20  # of these: chunks of others lie between, that never end
+CHUNK_ENTRIES_AT_ONCE = 50  # then others on the loop go on
 
 
 @dataclass(slots=True)
@@ -31,11 +35,13 @@ class BrowsedEntry:
 
 @dataclass(slots=True)
 class Slice:
-    """`following`: where the next one begins. `looked_at` entries of `size_bytes` were read for it."""
+    """`following`: where the next one begins. `looked_at` entries were passed for it, and `further` ones read for their chunks: of
+    `size_bytes` together."""
 
     following: Position
     entries: list[BrowsedEntry] = field(default_factory=list)
     looked_at: int = 0
+    further: int = 0
     size_bytes: int = 0
     unreadable: int = 0
 
@@ -43,9 +49,10 @@ class Slice:
 class SliceReader:
     """Of one topic, for one call. Keeps the last block that it read: neighbours are mostly in the same one."""
 
-    def __init__(self, topic: Topic, wanted: MessageFilter, *, backward: bool, exact: bool) -> None:
+    def __init__(self, topic: Topic, wanted: MessageFilter, expired: Callable[[], bool], *, backward: bool, exact: bool) -> None:
         self._topic = topic
         self._wanted = wanted
+        self._expired = expired
         self._backward = backward
         self._exact = exact
         self._block: EntryBlock | None = None
@@ -60,7 +67,7 @@ class SliceReader:
         ledgers = self._topic.ledger_list
         part = Slice(position)
         while ledgers.holds(part.following) and self.within(part.following, stop):
-            if part.looked_at >= entries_max or part.size_bytes >= bytes_max:
+            if part.looked_at + part.further >= entries_max or part.size_bytes >= bytes_max:
                 break
             at = part.following
             part.looked_at += 1
@@ -107,26 +114,34 @@ class SliceReader:
             first.problem = f"it has {total} bytes in {count} chunks: messages of up to {CHUNKED_BYTES_MAX} bytes are put together"
             return
         ledgers, pieces, size = self._topic.ledger_list, [first.stored.payload], len(first.stored.payload)
-        position = first.position
-        for _ in range(CHUNK_ENTRIES_MAX):
+        position, looked_at, looked_bytes = first.position, 0, 0
+        while looked_at < CHUNK_ENTRIES_MAX and looked_bytes < CHUNK_LOOKED_BYTES_MAX and not (looked_at and self._expired()):
             position = ledgers.resolve(ledgers.next_after(position))
             if len(pieces) == count or not ledgers.holds(position) or size > CHUNKED_BYTES_MAX:
                 break
             block = await self._block_at(position)
-            part.looked_at += 1
-            if block is None or not block.chunked:
+            looked_at += 1
+            part.further += 1
+            if looked_at % CHUNK_ENTRIES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if block is None:
+                continue
+            looked_bytes += len(block.view(position.entry_id))
+            if not block.chunked:
                 continue
             stored = stored_entry(block, position.entry_id)
-            part.size_bytes += len(stored.payload)
             other = stored.metadata
             same = other.uuid == metadata.uuid and other.producer_name == metadata.producer_name
             if same and other.HasField("chunk_id") and other.chunk_id == len(pieces):
                 pieces.append(stored.payload)
                 size += len(stored.payload)
+        part.size_bytes += looked_bytes
         if len(pieces) == count and size <= CHUNKED_BYTES_MAX:
             first.stored = Stored(metadata, b"".join(pieces))
         else:
-            first.problem = f"{len(pieces)} of its {count} chunks were found in the {CHUNK_ENTRIES_MAX} entries behind the first"
+            first.problem = (
+                f"{len(pieces)} of its {count} chunks were found in the {looked_at} entries behind the first that were looked at"
+            )
 
     async def _block_at(self, position: Position) -> EntryBlock | None:
         block = self._block

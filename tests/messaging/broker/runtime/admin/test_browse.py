@@ -9,9 +9,10 @@ import pytest
 
 from messaging.adminrpc.browse import BrowsedMessage, MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.schemas import SchemaGiven
-from messaging.broker.runtime.admin.browse import handlers
+from messaging.broker.runtime.admin.browse import handlers, matches, slices
 from messaging.broker.runtime.admin.browse.matches import PAGE_BYTES
 from messaging.errors import InvalidValue, NotAllowed, NotFound, NotReady, SubscriptionNotFound, TopicNotFound
+from messaging.payloads.reading import Reading
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import compress
@@ -188,7 +189,8 @@ async def test_a_call_looks_at_so_many_entries_and_the_next_goes_on(world: Broke
     assert (page.messages, page.looked_at, page.left_entries, page.done) == ([], 100, 150, False)
     assert texts(await all_of(world, text="249")) == ["249"]
     monkeypatch.setattr(handlers, "SECONDS_MAX", -1.0)
-    assert (await browse(world)).looked_at == 0, "its time is over"
+    short = await browse(world)
+    assert texts(short.messages) == ["0"] and not short.done, "its time is over, and yet it comes further"
 
 
 async def test_payloads_are_cut_and_a_page_has_so_many_bytes(world: BrokerWorld) -> None:
@@ -230,3 +232,77 @@ async def test_what_is_not_there_or_not_understood_is_refused(world: BrokerWorld
     await filled(world, 1)
     with pytest.raises(error):
         await browse(world, **fields)
+
+
+def batch_of(sequence: int, count: int, payload: bytes, **properties: str) -> bytes:
+    head = pb.SingleMetadata(payload_size=len(payload), properties=[pb.KeyValue(key=k, value=v) for k, v in properties.items()])
+    single = head.SerializeToString()
+    body = (len(single).to_bytes(4, "big") + single + payload) * count
+    metadata = pb.Metadata(
+        producer_name="raw", sequence_id=sequence, publish_time=1, num_messages_in_batch=count, compression=pb.ZSTD,
+        uncompressed_size=len(body),
+    )  # fmt: skip
+    return frames.build_send(1, sequence, metadata, compress(pb.ZSTD, body), count)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+async def test_a_batch_of_many_messages_that_take_long_ends_with_the_time(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, backward: bool
+) -> None:
+    client = await filled(world, 0)
+    await sent(client, batch_of(0, 2_000, b"\x80"))
+    looked: list[bytes] = []
+    monkeypatch.setattr(matches, "read_payload", lambda payload, reader: looked.append(payload) or Reading("hex"))
+    monkeypatch.setattr(handlers, "SECONDS_MAX", -1.0)
+    place = {"ledger_id": NEWEST, "entry_id": NEWEST} if backward else {}
+    page = await browse(world, backward=backward, path="a", **place)
+    assert (len(looked), page.batch_index, page.done) == (1, 1_998 if backward else 1, False), "each call comes further by one"
+
+
+async def test_a_batch_is_looked_through_backwards_in_pieces(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await filled(world, 0)
+    await sent(client, batch_frame(0, [str(number).encode() for number in range(50)]))
+    monkeypatch.setattr(matches, "BACK_MESSAGES", 7)
+    for size in (1, 3, 100):
+        back = await all_of(world, messages_max=size, backward=True, ledger_id=NEWEST, entry_id=NEWEST)
+        assert texts(back) == [str(number) for number in range(49, -1, -1)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+async def test_a_batch_that_breaks_off_is_read_backwards_to_its_beginning(world: BrokerWorld, size: int) -> None:
+    client = await filled(world, 0)
+    head = pb.SingleMetadata(payload_size=1).SerializeToString()
+    body = (len(head).to_bytes(4, "big") + head + b"x") * 2 + b"\xff" * 20
+    metadata = pb.Metadata(producer_name="raw", sequence_id=0, publish_time=1, num_messages_in_batch=3)
+    await sent(client, frames.build_send(1, 0, metadata, body, 3))
+    back = await all_of(world, messages_max=size, backward=True, ledger_id=NEWEST, entry_id=NEWEST)
+    assert [(message.batch_index, bool(message.problem)) for message in back] == [(-1, True), (1, False), (0, False)]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+async def test_keys_and_properties_count_for_the_size_of_a_page(world: BrokerWorld, backward: bool) -> None:
+    client = await filled(world, 0)
+    await sent(client, batch_of(0, 20, b"x", **{f"p{number}": "v" * 4_000 for number in range(100)}))
+    place = {"ledger_id": NEWEST, "entry_id": NEWEST} if backward else {}
+    page = await browse(world, messages_max=100, backward=backward, **place)
+    assert (len(page.messages), page.done) == (3, False)
+    assert len(await all_of(world, messages_max=100, backward=backward, **place)) == 20
+
+
+async def test_chunks_of_others_that_never_end_are_read_up_to_a_size(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await filled(world, 0)
+
+    def chunk(sequence: int, number: int, uuid: str) -> bytes:
+        metadata = pb.Metadata(
+            producer_name="raw", sequence_id=sequence, publish_time=2, uuid=uuid, chunk_id=number, num_chunks_from_msg=3,
+            total_chunk_msg_size=300_000,
+        )  # fmt: skip
+        return frames.build_send(1, sequence, metadata, b"c" * 100_000, is_chunk=True)
+
+    await sent(client, chunk(0, 0, "a"), *(chunk(number, 1, "b") for number in range(1, 10)), chunk(10, 1, "a"), chunk(11, 2, "a"))
+    (whole,) = (await browse(world)).messages
+    assert whole.problem == "" and whole.size_bytes == 300_000
+    monkeypatch.setattr(slices, "CHUNK_LOOKED_BYTES_MAX", 350_000)
+    page = await browse(world)
+    assert page.messages[0].problem.startswith("1 of its 3 chunks were found in the 4 entries")
+    assert (page.looked_at, page.done) == (12, True), "what was read for chunks is not counted twice"
