@@ -39,7 +39,8 @@ class AlertRuleForm(ThresholdForm):
         max_length=3 * NAME_LENGTH_MAX,
         widget=forms.TextInput(attrs=PLAIN),
         help_text="Full name of a topic that exists: persistent://tenant/namespace/topic. Or a pattern, in which * stands for any "
-        "characters: each topic of the namespace that matches fires by itself, the first 100 by name.",
+        "characters: each topic of the namespace that matches fires by itself, the first 100 by name, with 1,000 partitions "
+        "together.",
     )
     subscription = forms.CharField(
         required=False, max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=PLAIN), help_text="Empty: any."

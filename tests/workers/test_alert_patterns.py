@@ -56,6 +56,10 @@ def test_topics_that_match_are_found_by_name_and_bounded(
     assert matching_topics(environment.rpc, f"{N}/*a").topics == [f"{N}/{name}" for name in ("aaa", "pay-a", "pay-ba")]
     monkeypatch.setattr(patterns, "PAGE", 1)
     assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything, True)
+    monkeypatch.setattr(patterns, "PAGES_MAX", 4)
+    assert matching_topics(environment.rpc, f"{N}/z*") == ([f"{N}/zzz"], True), "names that begin otherwise are not read"
+    monkeypatch.setattr(patterns, "PARTITIONS_MAX", 2)
+    assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything[:3], False), "so many partitions are not looked at"
     monkeypatch.setattr(patterns, "TOPICS_MAX", 2)
     assert matching_topics(environment.rpc, f"{N}/pay-*") == (everything[:2], False)
     monkeypatch.setattr(patterns, "PAGES_MAX", 1)
@@ -92,6 +96,22 @@ def test_each_topic_of_a_pattern_fires_and_is_over_by_itself(environment: Enviro
     assert look(environment, 4)["over"] == 1
     assert said()[-1] == "Alert 'backlog' is over: pay-b"
     assert {(notice.rule, notice.runbook_url) for notice in Notice.unscoped.all()} == {(row.id, row.runbook_url)}
+
+
+def test_of_a_topic_that_is_crowded_out_it_is_not_said_that_it_is_gone(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "TOPICS_MAX", 1)
+    broker.real.add(f"{N}/pay-b", "s")
+    broker.real.publish(f"{N}/pay-b", b"m", b"m")
+    rule(clock)
+    look(environment, 0)
+    broker.real.add(f"{N}/pay-a", "s")
+    clock.advance(60)
+    look(environment, 1)
+    row = AlertRule.unscoped.get()
+    notice = Notice.unscoped.get(kind="alert_over")
+    assert "more topics match than a rule looks at" in notice.text and row.topics_left_out and not row.firing
 
 
 def test_a_broker_that_is_away_leaves_a_pattern_as_it_was(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:

@@ -23,6 +23,7 @@ from workers.runs import Renew
 PARTITIONS_SAID = 5  # of a partitioned topic, those with the largest values
 TOPIC_DIGITS = 32  # of its hash: names may be longer than subjects of notices
 GONE = "it does not exist any more, or does not match"
+LEFT_OUT = f"{GONE}, or is not looked at any more, since more topics match than a rule looks at"
 Partitions = dict[str, list[int | None]]  # index -> [value, counter]
 
 
@@ -114,8 +115,9 @@ def _look_at_pattern(environment: Environment, rule: AlertRule, figures: TopicSt
         )
         if standing.firing != stood.firing:
             changed.append(_Said(topic, reading.value, partitions, standing.firing))
+    why = GONE if matching.complete else LEFT_OUT
     changed += [
-        _Said(topic, 0, {}, False, GONE) for topic, stood in before.items() if stood.firing and topic not in after
+        _Said(topic, 0, {}, False, why) for topic, stood in before.items() if stood.firing and topic not in after
     ]  # also of one that is not among those looked at any more
     firing = [_Said(topic, stands.value, stands.partitions, True) for topic, stands in after.items() if stands.firing]
     since = min((stands.above_since_ms for stands in after.values() if stands.firing and stands.above_since_ms), default=None)

@@ -23,10 +23,10 @@ from tenants.scoping import tenant_scope
 from workers.alerts import webhooks
 from workers.alerts.actions import uid_of
 from workers.alerts.models import AlertRule, Notice
+from workers.alerts.patterns import PARTITIONS_MAX
 
 RULES_MAX = 100  # of one tenant: each is looked at every minute
 PATTERNS_MAX = 10  # of these: each is about as many as `patterns.TOPICS_MAX` topics
-PARTITIONS_MAX = 1_000  # of the topic of a rule: each is looked at every minute
 SILENCE_S_MAX = 30 * 86_400
 CHANGEABLE = ("name", "threshold", "clear", "hold_s", "runbook_url")
 _EXPRESSION = re.compile(r"[?+|()\[\]{}^$\\]")

@@ -28,7 +28,8 @@ class NewAlertRule(msgspec.Struct, kw_only=True):
         limits.TOPIC,
         Meta(
             description="Full name of a topic that exists; of a partitioned one, or of one of its partitions. Or a pattern of "
-            "names of one namespace, in which * stands for any characters: each topic then fires by itself, the first 100 by name."
+            "names of one namespace, in which * stands for any characters: each topic then fires by itself, the first 100 by "
+            "name, with 1,000 partitions together."
         ),
     ]
     subscription: Annotated[str, limits.NAME, Meta(description="Missing: any.")] | UnsetType = UNSET
