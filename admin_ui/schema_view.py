@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -39,17 +40,20 @@ class DiffLine:
 
 
 def version_rows(versions: Sequence[SchemaStored], view: TopicView | None) -> list[VersionRow]:
-    """Newest first."""
+    """Newest first. Each client is looked at once, however many versions there are."""
+    producers, consumers = defaultdict[int | None, list[str]](list), defaultdict[int | None, list[str]](list)
+    for producer in view.producers if view is not None else ():
+        producers[producer.schema_version].append(producer.name or "unnamed")
+    for consumer in view.consumers if view is not None else ():
+        consumers[consumer.schema_version].append(f"{consumer.name or 'unnamed'} of {consumer.subscription}")
     return [
         VersionRow(
             each.version,
             each.type,
             each.created_ms,
             len(each.data),
-            None if view is None else [one.name or "unnamed" for one in view.producers if one.schema_version == each.version],
-            None
-            if view is None
-            else [f"{one.name or 'unnamed'} of {one.subscription}" for one in view.consumers if one.schema_version == each.version],
+            None if view is None else producers[each.version],
+            None if view is None else consumers[each.version],
         )
         for each in reversed(versions)
     ]

@@ -35,7 +35,7 @@ def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: s
         persistent=name.persistent,
         partitions=state["partitions"],
         away=state["away"] or sentence(away),
-        rows=version_rows(versions, state["stats"])[:VERSIONS_SHOWN],
+        rows=version_rows(versions[-VERSIONS_SHOWN:], state["stats"]),
         count=len(versions),
         chosen=chosen,
         before=before,

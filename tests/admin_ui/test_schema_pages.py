@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from admin_ui.schema_view import DiffLine, changes, laid_out
+from admin_ui.schema_view import DiffLine, changes, laid_out, version_rows
 from messaging.adminrpc.methods import SCHEMAS_ADD
 from messaging.adminrpc.schemas import SchemaGiven, SchemaStored
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -77,3 +78,20 @@ def test_ledgers_and_positions(broker: ConsoleBroker, world: ConsoleBroker, brow
     assert browse("owner").get(f"{NAMESPACE}/non-persistent/brief/storage").status_code == 404
     broker.cut("the broker does not answer")
     assert "What is stored is unknown" in text(browse("owner"), f"{TOPIC}/storage")
+
+
+def test_each_client_is_looked_at_once_however_many_versions_there_are() -> None:
+    asked: list[int] = []
+
+    class Client:
+        name, subscription = "c", "s"
+
+        @property
+        def schema_version(self) -> int:
+            asked.append(1)
+            return 3
+
+    view: Any = SimpleNamespace(producers=[Client()], consumers=[Client()])
+    versions = [SchemaStored(version=number, type="AVRO", data=b"", properties={}, created_ms=0) for number in range(50)]
+    rows = {row.version: row for row in version_rows(versions, view)}
+    assert (rows[3].producers, rows[3].consumers, rows[4].producers, len(asked)) == (["c"], ["c of s"], [], 2)
