@@ -38,7 +38,7 @@ def effect_of_move(
         last = min(last, ledger_list.last_of(ledger_id))
         if ledger_id < target.ledger_id or first > last:
             continue
-        unacknowledged = sum(stop - start + 1 for start, stop in cursor.unacked_ranges(ledger_id, first, last))
+        unacknowledged = cursor.unacked_count(ledger_id, first, last)
         skipped += unacknowledged
         again -= last - first + 1 - unacknowledged + len(cursor.batches.entries_in(ledger_id, first, last))
     return MoveEffect(skipped, again)

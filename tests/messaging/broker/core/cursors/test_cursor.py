@@ -176,6 +176,8 @@ class CursorMachine(RuleBasedStateMachine):
             assert unacked == [entry for entry in range(last + 1) if Position(ledger_id, entry) not in self.acked]
             part = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 2, last - 1) for entry in range(first, stop + 1)]
             assert part == [entry for entry in unacked if 2 <= entry <= last - 1]
+            assert self.cursor.unacked_count(ledger_id, 0, last) == len(unacked)
+            assert self.cursor.unacked_count(ledger_id, 2, last - 1) == len(part)
 
     @invariant()
     def keeps_nothing_behind_the_mark(self) -> None:
