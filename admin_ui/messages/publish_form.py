@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from typing import Any
 
 from django import forms
@@ -29,6 +28,7 @@ class PublishForm(forms.Form):
     key = forms.CharField(required=False, strip=False, max_length=NAME_LENGTH_MAX)
     properties = forms.CharField(
         required=False,
+        strip=False,
         help_text="One a line: NAME=VALUE",
         max_length=PAYLOAD_CHARACTERS_MAX,
         widget=forms.Textarea(attrs={"rows": 4}),
@@ -49,7 +49,7 @@ class PublishForm(forms.Form):
 
     def _pairs(self, text: str) -> dict[str, str]:
         pairs = {}
-        for line in filter(str.strip, text.splitlines()):
+        for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
             name, separator, value = line.partition("=")
             if not name or not separator or len(line.encode()) > PAIR_BYTES_MAX:
                 self.add_error("properties", f"“{line[:40]}” is no property of at most {PAIR_BYTES_MAX} bytes: write NAME=VALUE.")
@@ -64,14 +64,30 @@ class PublishForm(forms.Form):
         return MessageGiven(payload=given["bytes"], key=given["key"] or None, properties=given["pairs"])
 
 
+def why_not_again(row: MessageRow) -> str:
+    """Why the form could only publish something else than this message; empty: it can publish the same."""
+    if row.encryption_keys or row.payload_cut:
+        return "It is encrypted, or too large to be edited here."
+    if row.problem and row.format == "hex":
+        return "It could not be unpacked: download its payload instead."
+    if row.metadata_cut:
+        return "Its key or its properties are too long to be edited here."
+    if row.key_is_base64:
+        return "Its key is binary, and the form takes only a text: use a client."
+    if any("=" in name or not name or {"\r", "\n", "\0"} & {*name, *value} for name, value in row.properties.items()):
+        return "A property of it has no name, a = in its name or a line break: the form has one property a line. Use a client."
+    return ""
+
+
 def initial_of(row: MessageRow) -> dict[str, str]:
-    """The form for one like it: its payload as it was published, not as it is shown."""
+    """The form for one like it: its payload as it was published, not as it is shown. As base64 also where a browser would change
+    the text: it sends every end of a line as CR LF, and no form takes a NUL."""
     payload = base64.b64decode(row.payload_base64)
     try:
         text, encoding = payload.decode(), TEXT
     except UnicodeDecodeError:
         text, encoding = row.payload_base64, BASE64
-    if encoding == TEXT and row.format == "json":
-        text = json.dumps(row.value, ensure_ascii=False, indent=2)
+    if "\r" in text or "\0" in text:
+        text, encoding = row.payload_base64, BASE64
     properties = "\n".join(f"{name}={value}" for name, value in row.properties.items())
     return {"payload": text, "encoding": encoding, "key": row.key or "", "properties": properties}

@@ -61,6 +61,11 @@ def whole_text(row: MessageRow) -> str:
     return _cut(row.text, WHOLE_CHARACTERS) if row.text else hex_lines(base64.b64decode(row.payload_base64))
 
 
+def is_whole(row: MessageRow, whole: str) -> bool:
+    """Whether `whole`, of `whole_text`, has all of it; hexadecimal lines say themselves what is left out."""
+    return not row.payload_cut and not (len(whole) == WHOLE_CHARACTERS and whole.endswith("…"))
+
+
 def hex_lines(data: bytes) -> str:
     """As `hexdump -C` writes them."""
     lines = []

@@ -20,14 +20,20 @@ register.filter("span", formatting.span)
 
 @register.filter
 def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
-    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "clock", "ago" or "for" (without the word). Takes a datetime
-    or ms since 1970."""
+    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "second" (with seconds), "clock", "ago" or "for"
+    (without the word). Takes a datetime or ms since 1970."""
     if value is None or value == "":
         return ""
     if not isinstance(value, datetime):
         value = datetime.fromtimestamp(value / 1000, UTC)
     value = value.astimezone(UTC)
-    text = f"{value:%H:%M:%S} UTC" if form == "clock" else f"{value:%Y-%m-%d %H:%M} UTC"
+    text = (
+        f"{value:%H:%M:%S} UTC"
+        if form == "clock"
+        else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+        if form == "second"
+        else f"{value:%Y-%m-%d %H:%M} UTC"
+    )
     return format_html('<time datetime="{}" data-form="{}">{}</time>', f"{value:%Y-%m-%dT%H:%M:%SZ}", form, text)
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
-from admin_ui.messages.publish_form import PublishForm, initial_of
+from admin_ui.messages.publish_form import PublishForm, initial_of, why_not_again
 from admin_ui.messages.search import search_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.views.topics import topic_name
@@ -67,7 +67,8 @@ def message_payload(request: ConsoleRequest, tenant: str, namespace: str, topic:
     except MagnetarError as error:
         return _back(request, error, reverse("console:message", args=[tenant, namespace, topic, message_id]))
     response = HttpResponse(base64.b64decode(row.payload_base64), content_type="application/octet-stream")
-    return _attached(response, f"message-{row.message_id.replace(':', '-')}.bin")
+    part = "-first" if row.payload_cut else ""
+    return _attached(response, f"message-{row.message_id.replace(':', '-')}{part}.bin")
 
 
 @page
@@ -116,8 +117,8 @@ def _row(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRo
     except MagnetarError as error:
         show_error(request, explain(error))
         return None
-    if row.encryption_keys or row.payload_cut:
-        show_error(request, "It is encrypted, or too large to be edited here.")
+    if why := why_not_again(row):
+        show_error(request, why)
         return None
     record(request.actor, "message.read", name.tenant, str(name), None, {"message_id": message_id})
     return row

@@ -12,7 +12,7 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.messages.form import FIELDS, SearchForm, first_fields, further_fields, uses_further
-from admin_ui.messages.rows import columns_found, shown, whole_text
+from admin_ui.messages.rows import columns_found, is_whole, shown, whole_text
 from admin_ui.messages.search import SHOWN, Search, search_of
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.views.topics import topic_name
@@ -20,7 +20,7 @@ from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.methods import MESSAGES_TRACE
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, TopicNotFound
 from messaging.limits.sizes import INT64_MAX
-from messaging.permissions.model import Action
+from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName
 from tenants.actions.topics import topic_resource
 from tenants.browsing.pages import MessagesPage, browse, message_at, require_reading
@@ -177,6 +177,7 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
         state_of(request).nothing_read = row is None
     here = reverse("console:messages", args=[tenant, namespace, topic])
+    whole = whole_text(row) if row is not None else ""
     return show(
         request,
         "pages/message.html",
@@ -186,8 +187,11 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         here=here,
         message_id=message_id,
         row=row,
-        whole=whole_text(row) if row is not None else "",
+        whole=whole,
+        beginning_only=row is not None and not is_whole(row, whole),
         traced=traced,
+        persistent=str(name),
+        may_see_audit=request.actor.may(Action.AUDIT_READ, Resource(tenant)),
         problem=problem,
         may_publish=request.actor.may(Action.PRODUCE, topic_resource(name)),
     )

@@ -212,8 +212,11 @@ class _Browsing:
         if message.null_value:
             return schema_type, Reading("null", decoded=True)
         if len(message.payload) < message.size_bytes:
+            has = f"It has {message.size_bytes} bytes"
             problem = (
-                f"It has {message.size_bytes} bytes, of which {len(message.payload)} are shown here: open it to have it decoded."
+                f"{has}, more than are decoded: this is its beginning."
+                if self._query.exact
+                else f"{has}, of which {len(message.payload)} are shown here: open it to have it decoded."
             )
             return schema_type, _beginning_of(message.payload)._replace(problem=problem)
         if self._values_left <= 0:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from urllib.parse import urlencode
 
 import pytest
 
+from admin_ui.views import message_files, messages
 from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.permissions.model import Action
@@ -149,6 +151,75 @@ def test_a_message_is_published_like_another_with_edits(browse: Browse, broker: 
     for wrong, why in (({"encoding": "base64", "payload": "?"}, "no base64"), ({"properties": "x"}, "is no property")):
         assert why in owner.post(f"{PAGE}/publish", {**sent, **wrong}).content.decode()
     assert browse("teammate").post(f"{PAGE}/publish", sent).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b'{"price":1.10, "a":1, "a":2, "big":1e400}', b"first\r\nsecond\rthird", b"nul \x00", b"\n after a line", b"\xff\x00", b""],
+)
+def test_a_message_that_is_published_again_without_edits_is_the_same(browse: Browse, broker: ConsoleBroker, payload: bytes) -> None:
+    """Also where it is JSON that would be written in another way, or has what a form changes."""
+    properties = {"note": "a\u2028b", "last": "blank "}
+    broker.real.add(TOPIC, "s")
+    broker.real.publish_messages(TOPIC, OutgoingMessage(payload, key="k", properties=properties))
+    owner = browse("owner")
+    form = owner.get(f"{PAGE}/publish", {"from": first_id(text(owner, PAGE))}).context["form"]
+    # A browser sends every end of a line as CR LF
+    sent = {name: re.sub("\r\n|\r|\n", "\r\n", form.initial[name]) for name in ("payload", "encoding", "key", "properties")}
+    answer = owner.post(f"{PAGE}/publish", sent)
+    assert answer.status_code == 302, answer.content
+    assert owner.get(f"{answer.headers['Location']}/payload").content == payload
+    lines = owner.get(f"{PAGE}/export", {"begin": "oldest"}).content.splitlines()
+    assert [json.loads(line)["properties"] for line in lines] == [properties, properties]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (OutgoingMessage(b"x", properties={"lines": "a\nb"}), "A property of it"),
+        (OutgoingMessage(b"x", properties={"a=b": "c"}), "A property of it"),
+        (OutgoingMessage(b"x", properties={f"p{number}": "x" * 20_000 for number in range(8)}), "are too long to be edited"),
+    ],
+)
+def test_what_the_form_cannot_publish_unchanged_is_not_offered_in_it(
+    browse: Browse, broker: ConsoleBroker, message: OutgoingMessage, why: str
+) -> None:
+    broker.real.add(TOPIC, "s")
+    broker.real.publish_messages(TOPIC, message)
+    owner = browse("owner")
+    page = text(owner, f"{PAGE}/publish", **{"from": first_id(text(owner, PAGE))})
+    assert why in page and ">x</textarea>" not in page
+
+
+def test_a_page_that_shows_a_part_of_a_payload_says_so(
+    browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that is cut on the page, of one that is too large to be decoded; and of one that is shown whole."""
+    fill(broker, "x" * 120_000, "short")
+    owner = browse("owner")
+    whole, cut = re.findall(rf'href="({PAGE}/\d[^"]*)"', text(owner, PAGE))
+    assert "Only its beginning is shown" in text(owner, cut) and "Only its beginning" not in text(owner, whole)
+    monkeypatch.setattr(messages, "WHOLE_BYTES_MAX", 1000)
+    page = text(owner, cut)
+    assert "120002 bytes, more than are decoded" in page and "open it" not in page and "Only its beginning is shown" in page
+    monkeypatch.setattr(message_files, "PAYLOAD_BYTES_MAX", 1000)
+    assert "-first.bin" in owner.get(f"{cut}/payload").headers["Content-Disposition"]
+    broker.real.publish(TOPIC, b"")
+    assert "It is empty." in text(owner, f"{PAGE}/{first_id(text(owner, PAGE))}")
+
+
+def test_a_message_leads_to_who_read_messages_of_its_topic(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, 1)
+    owner = browse("owner")
+    page = text(owner, f"{PAGE}/{first_id(text(owner, PAGE))}")
+    address = re.search(r'href="(/tenants/acme/audit[^"]*)"', page)
+    assert address is not None
+    records = text(owner, address[1]).partition("<tbody")[2]
+    assert "message.read" in records and "message.browse" in records
+    admin = platform_actor()
+    set_custom_role(admin, "acme", "reader", [Action.MESSAGE_READ, Action.NAMESPACE_READ])
+    set_member(admin, "acme", "teammate", "reader")
+    assert "/tenants/acme/audit" not in text(browse("teammate"), f"{PAGE}/{first_id(text(owner, PAGE))}")
 
 
 def test_what_is_published_is_followed_from_now_on(browse: Browse, broker: ConsoleBroker) -> None:
