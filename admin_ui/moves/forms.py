@@ -12,6 +12,10 @@ from messaging.limits.sizes import INT64_MAX
 
 _UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
 _TIME, _MESSAGE = "time", "message"
+_TARGETS = (
+    ("earliest", "the earliest message that is kept"),
+    ("latest", "the latest: only what is published from now on"),
+)
 
 
 class SkipForm(forms.Form):
@@ -35,12 +39,7 @@ class ExpireForm(forms.Form):
 class ResetForm(forms.Form):
     to = forms.ChoiceField(
         label="To",
-        choices=(
-            (_TIME, "a time"),
-            (_MESSAGE, "a message"),
-            ("earliest", "the earliest message that is kept"),
-            ("latest", "the latest: only what is published from now on"),
-        ),
+        choices=((_TIME, "a time"), (_MESSAGE, "a message"), *_TARGETS),
     )
     time = forms.DateTimeField(
         label="Time (UTC)",
@@ -69,6 +68,15 @@ class ResetForm(forms.Form):
     def timestamp_ms(self) -> int:
         time: datetime = self.cleaned_data["time"]
         return int(time.astimezone(UTC).timestamp() * 1000)
+
+    @property
+    def target(self) -> str:
+        """As a sentence."""
+        to = str(self.cleaned_data["to"])
+        if to == _TIME:
+            time = self.cleaned_data["time"].astimezone(UTC)
+            return f"It continues with the first message published at {time:%Y-%m-%d %H:%M:%S} UTC or later."
+        return f"It continues with {f'message {self.position}' if to == _MESSAGE else dict(_TARGETS)[to]}."
 
     @property
     def position(self) -> str:

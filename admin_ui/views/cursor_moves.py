@@ -101,7 +101,7 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
         "Reset",
         act,
         lambda answer: f"Subscription {subscription} was reset. {_UNDO}",
-        lambda answer: effect_of(answer, resets=True),
+        lambda answer: [form.target, *effect_of(answer, resets=True)],
         [_UNDO],
     )
     intro = "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."

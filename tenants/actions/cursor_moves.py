@@ -61,6 +61,7 @@ class RecordedMove(NamedTuple):
     action: str
     before: dict[str, Place]
     undoable: bool
+    role: str  # whose move it was
 
     @property
     def left_out(self) -> int:
@@ -143,7 +144,7 @@ def _recorded(record: AuditRecord) -> RecordedMove:
         if place is not None:
             before[name] = place
     whole = isinstance(record.before, dict) and len(before) == len(record.before) < MOVED_SHOWN
-    return RecordedMove(record.id, record.at, record.action, before, whole)
+    return RecordedMove(record.id, record.at, record.action, before, whole, record.role)
 
 
 def recorded_move(actor: Actor, topic: TopicName, subscription: str, record_id: int, now: datetime) -> RecordedMove:

@@ -55,6 +55,7 @@ def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse
     assert 'name="entries" value="3"' in told and 'name="confirmed" value="yes"' in told
     done = client.post(f"{PAGE}/skip", {"entries": "3", "confirmed": "yes"}, follow=True).content.decode()
     assert "3 entries skipped" in done and "Undo" in done and backlog(four) == 1
+    assert "user:owner" in done, "whose move it was"
     record = AuditRecord.unscoped.get(action="subscription.skip")
     assert record.resource == f"{PLACED}/s" and record.before and record.after
     assert list(record.before) == list(record.after) == [PLACED]
@@ -71,7 +72,14 @@ def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse
 def test_a_reset_says_first_what_comes_again(four: ConsoleBroker, browse: Browse, fields: dict[str, str], again: str) -> None:
     client = browse("owner")
     client.post(f"{PAGE}/clear", {"confirm": "s"})
-    assert again in client.post(f"{PAGE}/reset", fields).content.decode() and backlog(four) == 0
+    told = client.post(f"{PAGE}/reset", fields).content.decode()
+    assert again in told and backlog(four) == 0
+    targets = {
+        "earliest": "the earliest message",
+        "latest": "the latest",
+        "time": "the first message published at 2026-01-01 08:00:00 UTC",
+    }
+    assert f"It continues with {targets[fields['to']]}" in told
     client.post(f"{PAGE}/reset", {**fields, "confirmed": "yes"})
     assert backlog(four) == (0 if fields["to"] == "latest" else 4)
 
