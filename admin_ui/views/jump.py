@@ -90,17 +90,29 @@ def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tup
     answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, search))
     if answer is None:
         return [], f"Topics and subscriptions could not be searched: {away}"
-    found = [_topic(topic, "topic") for topic in answer.topics]
-    found += [_topic(one.topic, "subscription", f"{one.name} on ") for one in answer.subscriptions]
+    found = [_topic(topic) for topic in answer.topics]
+    found += [_subscription(each.topic, each.name) for each in answer.subscriptions]
     return found, f"Topics were searched in the first {len(searched)} tenants only." if len(searched) < len(
         tenants
     ) and not everywhere else ""
 
 
-def _topic(topic: str, kind: str, before: str = "") -> Entry:
+def _subscription(topic: str, name: str) -> Entry:
+    return _entry(f"{name} on {_label(topic)}", "subscription", "subscription", *_place(topic), name)
+
+
+def _topic(topic: str) -> Entry:
+    return _entry(_label(topic), "topic", "topic", *_place(topic))
+
+
+def _label(topic: str) -> str:
+    return topic if topic.startswith(f"{NON_PERSISTENT}://") else topic.partition("://")[2]
+
+
+def _place(topic: str) -> tuple[str, str, str]:
+    """As the addresses of pages have it."""
     tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
-    label = topic if topic.startswith(f"{NON_PERSISTENT}://") else topic.partition("://")[2]
-    return _entry(before + label, kind, "topic", tenant, namespace, short_name(topic))
+    return tenant, namespace, short_name(topic)
 
 
 def _entry(label: str, kind: str, route: str, *args: str) -> Entry:

@@ -85,7 +85,7 @@ def test_jump_finds_it(browse: Browse, world: ConsoleBroker) -> None:
     parts = "non-persistent://acme/orders/parts"
     assert found("owner", "parts") == {parts: f"{NAMESPACE}/non-persistent/parts"}
     assert found("superuser", "listening") == {
-        f"listening on {TOPIC}": PAGE,
-        f"listening-too on {parts}": f"{NAMESPACE}/non-persistent/parts",
+        f"listening on {TOPIC}": f"{PAGE}/subscriptions/listening",
+        f"listening-too on {parts}": f"{NAMESPACE}/non-persistent/parts/subscriptions/listening-too",
     }
     assert found("stranger", "listening") == {}
