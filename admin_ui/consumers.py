@@ -102,8 +102,10 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
                         await self.close(refused)
                         return
                     changed = asyncio.create_task(reader.changed.wait())
-                    await asyncio.wait((pump, changed), timeout=self.check_again_s, return_when=asyncio.FIRST_COMPLETED)
-                    changed.cancel()
+                    try:
+                        await asyncio.wait((pump, changed), timeout=self.check_again_s, return_when=asyncio.FIRST_COMPLETED)
+                    finally:  # also when the page is left
+                        changed.cancel()
                     reader.changed.clear()
                 pump.result()
             finally:

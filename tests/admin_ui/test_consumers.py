@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -75,6 +76,19 @@ async def connect(live: ScriptedLive, broker: ConsoleBroker) -> AsyncIterator[Co
     yield make
     for socket in opened:
         await socket.disconnect()
+
+
+async def test_a_page_that_is_left_leaves_no_task_waiting(connect: Connect) -> None:
+    """Python would report each as an error once it is destroyed."""
+
+    def waiting() -> int:
+        return sum("Event.wait" in repr(task.get_coro()) for task in asyncio.all_tasks())
+
+    before = waiting()
+    socket = await connect("owner")
+    await eventually(lambda: waiting() == before + 1)
+    await socket.disconnect()
+    await eventually(lambda: waiting() == before)
 
 
 async def test_a_snapshot_first_then_updates_that_lead_to_fresh_state(connect: Connect, live: ScriptedLive) -> None:
