@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -9,7 +10,7 @@ from django import forms
 from admin_ui.forms import PLAIN
 from messaging.protocol.names import NAME_LENGTH_MAX
 from workers.alerts.models import AlertRule
-from workers.alerts.rule_actions import SILENCE_S_MAX
+from workers.alerts.rule_actions import CHANGEABLE, SILENCE_S_MAX
 
 _VALUE_MAX = 2**62
 SILENCES = ((3_600, "1 hour"), (4 * 3_600, "4 hours"), (86_400, "1 day"), (7 * 86_400, "7 days"), (SILENCE_S_MAX, "30 days"))
@@ -70,6 +71,11 @@ class NotificationsForm(forms.Form):
     )
 
 
-def changed(form: ThresholdForm) -> dict[str, Any]:
-    """The fields of a rule that `form` changes."""
-    return {name: form.cleaned_data[name] for name in form.changed_data}
+def seen_of(given: Mapping[str, str], rule: AlertRule) -> dict[str, str]:
+    """The values of the rule that the page showed; of one that is shown for the first time, those it has."""
+    return {name: given.get(f"seen-{name}", str(getattr(rule, name))) for name in CHANGEABLE}
+
+
+def changed(form: ThresholdForm, seen: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a rule that `form` changes: not those that somebody else changed since they were shown."""
+    return {name: form.cleaned_data[name] for name in CHANGEABLE if str(form.cleaned_data[name]) != seen[name]}

@@ -25,7 +25,7 @@ _DOWN = {"backing-off": "ended and is started again after a while", "failed": "e
 
 def alert_tenants(actor: Actor, names: list[str]) -> list[str]:
     """Of the tenants that the person may see those whose alerts they may see."""
-    return [name for name in names if actor.may(Action.TENANT_ADMIN, Resource(name))]
+    return [name for name in names if actor.may(Action.OPERATE, Resource(name))]
 
 
 def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
@@ -40,7 +40,10 @@ def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
 
 def _alert(rule: AlertRule) -> Problem:
     namespace = "/".join(rule.topic.partition("://")[2].split("/")[:2])
-    where = f" of subscription {rule.subscription}" if rule.subscription else ""
+    where, topic = f" of subscription {rule.subscription}" if rule.subscription else "", rule.topic
+    if rule.is_pattern:  # no topic has that name: the worst of those that match is shown
+        topic = next((name for name, _ in rule.by_topic), "")
+        where += f" of the worst topic of {rule.topic.rpartition('/')[2]}"
     return Problem(
         kind=Kind.ALERT,
         id=rule.id,
@@ -48,7 +51,7 @@ def _alert(rule: AlertRule) -> Problem:
         since_ms=_ms(rule.above_since),
         tenant=rule.tenant,
         namespace=namespace,
-        topic=rule.topic,
+        topic=topic,
         subscription=rule.subscription,
     )
 

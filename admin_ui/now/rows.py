@@ -152,7 +152,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.DEAD_LETTERS_STUCK: _dead_letters,
     Kind.NO_CONSUMER: _abandoned,
     Kind.DELAYED_LATE: _delayed,
-    Kind.ALERT: lambda problem, link: link("Alerts", "alerts", [problem.tenant], Action.TENANT_ADMIN),
+    Kind.ALERT: lambda problem, link: link("Alert rule", "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
     Kind.TASK_FAILED: _platform("Tasks", "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.FALLING_BEHIND: _subscription,

@@ -6,7 +6,7 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed
+from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed, seen_of
 from admin_ui.alert_view import shown
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
@@ -26,10 +26,11 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
     initial = {name: getattr(row, name) for name in rule_actions.CHANGEABLE}
     form = ThresholdForm(request.POST if what == "change" else None, initial=initial)
     silence = SilenceForm(request.POST if what == "silence" else None)
+    seen = seen_of(request.POST, row)
     back = reverse("console:alert_rule", args=[tenant, rule])
     if request.method == "POST":
         try:
-            done = _change(request, tenant, row, what, form, silence)
+            done = _change(request, tenant, row, what, form, silence, seen)
         except MagnetarError as error:
             if what == "change":
                 form.add_error(None, explain(error))
@@ -46,16 +47,33 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
         crumbs=crumbs(tenant, "", ("Alerts", reverse("console:alerts", args=[tenant]))),
         one=shown(row),
         form=form,
+        seen=seen,
         silence=silence,
         notices=list(rule_actions.notices_of(row)[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
     )
 
 
-def _change(request: ConsoleRequest, tenant: str, row: AlertRule, what: str, form: ThresholdForm, silence: SilenceForm) -> str:
-    """What was done, in words; "" for nothing."""
+def _change(
+    request: ConsoleRequest,
+    tenant: str,
+    row: AlertRule,
+    what: str,
+    form: ThresholdForm,
+    silence: SilenceForm,
+    seen: dict[str, str],
+) -> str:
+    """What was done, in words; "" for nothing. `seen` becomes what was shown of the values that it refuses to overwrite."""
     if what == "change" and form.is_valid():
-        rule_actions.change_rule(request.actor, tenant, row.id, changed(form))
+        changes = changed(form, seen)
+        for name, wanted in changes.items():
+            now = str(getattr(row, name))
+            if now not in (seen[name], str(wanted)):
+                seen[name] = now
+                form.add_error(name, f"Somebody changed it meanwhile to {now or 'nothing'}: save again to overwrite that.")
+        if form.errors:
+            return ""
+        rule_actions.change_rule(request.actor, tenant, row.id, changes)
         return "The alert rule was changed; it counts from the next look on."
     if what == "silence" and silence.is_valid():
         given = silence.cleaned_data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django.conf import settings as django_settings
+from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -13,6 +14,7 @@ from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
 from admin_ui.alert_view import shown
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Resource
 from tenants.scoping import platform_scope
 from workers.alerts import actions, platform, rule_actions
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget, PlatformAlert
@@ -25,6 +27,9 @@ NOTICES_SHOWN = 100
 def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
     target = actions.target_of(tenant)
     what = request.POST.get("what", "")
+    may_set_target = request.actor.may(Action.TENANT_ADMIN, Resource(tenant))
+    if what == "target" and not may_set_target:
+        raise PermissionDenied("tenant_admin is needed to say where notices are sent")
     rule_form = AlertRuleForm(request.POST if what == "rule" else None)
     target_form = NotificationsForm(
         request.POST if what == "target" else None,
@@ -54,7 +59,8 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         mails_refused=mails_refused(datetime.now(UTC)),
         rule_form=rule_form,
         target_form=target_form,
-        secret=target.secret,
+        may_set_target=may_set_target,
+        secret=target.secret if may_set_target else "",
         may_test=bool(target.webhook_url or target.mail_to or target.topic),
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 import time_machine
 
+from tenants.access import platform_actor
+from tenants.actions import set_member
 from tenants.models import AuditRecord, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
@@ -99,6 +102,44 @@ def test_a_rule_with_a_pattern_has_a_page_where_it_is_changed_and_silenced(world
     assert set(AuditRecord.unscoped.filter(action__startswith="alert_rule.").values_list("action", flat=True)) == {
         "alert_rule.create", "alert_rule.change", "alert_rule.silence", "alert_rule.delete",
     }  # fmt: skip
+
+
+def test_whoever_operates_sets_and_silences_alerts_but_not_where_notices_are_sent(world: ConsoleBroker, browse: Browse) -> None:
+    """As over the API."""
+    set_member(platform_actor(), "acme", "teammate", "operator")
+    operator = browse("teammate")
+    assert browse("owner").post(PAGE, {"what": "target", "webhook_url": "https://hooks.example/x"}).status_code == 302
+    secret = NotificationTarget.unscoped.get(tenant="acme").secret
+    assert operator.post(PAGE, {**RULE, "topic": PLACED}).status_code == 302
+    at = f"{PAGE}/{AlertRule.unscoped.get().id}"
+    assert operator.post(at, {"what": "silence", "for_s": "3600"}).status_code == 302
+    assert AlertRule.unscoped.get().silenced_until is not None
+    page = text(operator, PAGE)
+    assert "Payments wait" in page and 'value="test"' in page and f'href="{PAGE}"' in page
+    assert secret and secret in text(browse("owner"), PAGE) and secret not in page and "hooks.example" not in page
+    assert operator.post(PAGE, {"what": "target", "topic": PLACED}).status_code == 403
+    assert NotificationTarget.unscoped.get(tenant="acme").webhook_url == "https://hooks.example/x"
+
+
+def test_a_change_of_a_rule_keeps_what_somebody_else_changed_meanwhile(world: ConsoleBroker, browse: Browse) -> None:
+    owner, other = browse("owner"), browse("superuser")
+    assert owner.post(PAGE, {**RULE, "topic": PLACED}).status_code == 302
+    rule = AlertRule.unscoped.get()
+    at = f"{PAGE}/{rule.id}"
+    seen = {"what": "change", **dict(re.findall(r'name="(seen-\w+)" value="([^"]*)"', text(owner, at)))}
+    assert seen["seen-threshold"] == "10"
+    fields = {"name": "Payments wait", "threshold": "10", "clear": "5", "hold_s": "0", "runbook_url": ""}
+    assert other.post(at, {**seen, **fields, "threshold": "99"}).status_code == 302
+    assert owner.post(at, {**seen, **fields, "hold_s": "7"}).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.threshold, rule.hold_s) == (99, 7)
+    refused = owner.post(at, {**seen, **fields, "threshold": "50", "hold_s": "7"}).content.decode()
+    assert "Somebody changed it meanwhile to 99" in refused and 'name="seen-threshold" value="99"' in refused
+    rule.refresh_from_db()
+    assert rule.threshold == 99
+    assert owner.post(at, {**seen, **fields, "seen-threshold": "99", "threshold": "50", "hold_s": "7"}).status_code == 302
+    rule.refresh_from_db()
+    assert rule.threshold == 50
 
 
 def test_notices_are_tried_where_they_go(world: ConsoleBroker, browse: Browse) -> None:

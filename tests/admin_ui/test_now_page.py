@@ -19,7 +19,7 @@ from tenants.actions import create_namespace, set_custom_role, set_member, set_t
 from tenants.actions.teams import RoleOfTeam, add_team_member
 from tenants.models import CustomRole, Membership, Namespace, Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
-from tests.admin_ui.pages import Browse, text
+from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.scripted_live import live_row
 from workers.alerts.models import AlertRule, PlatformAlert
 from workers.models import TaskRun
@@ -111,6 +111,20 @@ def test_alerts_are_shown_to_those_who_may_see_them(world: ConsoleBroker, browse
     page = text(browse("owner"), "/now")
     assert marks(page) == ["ALERT"] and "Too much: Backlog Entries is 12; it fires at 10." in page
     assert marks(text(browse("teammate"), "/now")) == []
+
+
+def test_an_alert_of_a_pattern_leads_to_its_rule_and_to_the_worst_topic(world: ConsoleBroker, browse: Browse) -> None:
+    """Also whoever has the right to set alerts, and not to administer the tenant, is told."""
+    world.set_problems()
+    standings = {
+        f"persistent://acme/orders/pay-{name}": {"value": value, "firing": value > 9} for name, value in (("a", 3), ("b", 12))
+    }
+    _alert("acme", "persistent://acme/orders/pay-*", is_pattern=True, topics=standings)
+    set_member(platform_actor(), "acme", "teammate", "operator")
+    for who in ("owner", "teammate"):
+        page = text(browse(who), "/now")
+        assert "Backlog Entries of the worst topic of pay-* is 12" in page and f'{NAMESPACE}/topics/pay-b"' in page, who
+        assert f"/tenants/acme/alerts/{AlertRule.unscoped.get().id}" in page and "topics/pay-*" not in page, who
 
 
 def test_alerts_that_were_not_looked_at_are_unknown(world: ConsoleBroker, browse: Browse) -> None:
