@@ -130,13 +130,14 @@ class KeyForm(forms.Form):
         return None if days == "never" else timezone.now() + timedelta(days=int(days))
 
 
+_EXPIRY_DAYS = (1, 7, 30, 90, 365)
+
+
 def expiries(life_days_max: int) -> list[tuple[str, str]]:
     """What may be chosen; `life_days_max` is added where it is not among it."""
     if not life_days_max:
-        return [("never", "Never"), *((str(days), _in(days)) for days in (1, 30, 90, 365))]
-    return [
-        (str(days), _in(days)) for days in sorted({days for days in (1, 30, 90, 365) if days < life_days_max} | {life_days_max})
-    ]
+        return [("never", "Never"), *((str(days), _in(days)) for days in _EXPIRY_DAYS)]
+    return [(str(days), _in(days)) for days in sorted({days for days in _EXPIRY_DAYS if days < life_days_max} | {life_days_max})]
 
 
 def _in(days: int) -> str:

@@ -184,3 +184,10 @@ def test_keys_come_in_pages_and_are_searched(browse: Browse, monkeypatch: pytest
 def test_a_key_of_another_tenant_is_not_there(browse: Browse, path: str) -> None:
     key = create_key(actor_of_user(User.objects.get(username="owner")), "acme", "app").key
     assert browse("stranger").get(f"/tenants/globex/keys/{key.id}{path}").status_code == 404
+
+
+def test_a_key_may_be_given_for_a_week(browse: Browse, world: ConsoleBroker) -> None:
+    client = browse("owner")
+    client.post("/tenants/acme/new-key", {**SCOPED, "expiry": "7", "use-0-namespace": "orders", "use-0-consume": "on"})
+    expires_at = Key.unscoped.get(name="app").expires_at
+    assert expires_at is not None and timedelta(days=6) < expires_at - timezone.now() <= timedelta(days=7)
