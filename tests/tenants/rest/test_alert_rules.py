@@ -10,7 +10,7 @@ from messaging.protocol.names import parse_topic
 from tests.tenants.world import World
 from workers.alerts import actions, rule_actions
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
-from workers.alerts.rule_actions import PARTITIONS_MAX
+from workers.alerts.patterns import PARTITIONS_MAX
 
 TOPIC = "persistent://acme/orders/t"
 RULES = "/api/v1/tenants/acme/alert-rules"
