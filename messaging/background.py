@@ -119,7 +119,9 @@ class BackgroundLoops:
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """A failure counts for the loop of this name if there is one, else for all one-off work."""
-        return self._start(self._once(work, name), name)
+        task = self._start(self._once(work, name), name)
+        task.add_done_callback(lambda _: work.close())  # it may have been cancelled before it began
+        return task
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Counts exceptions of event loop callbacks and of tasks that nobody awaits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -185,3 +186,16 @@ async def test_a_failure_of_a_loop_that_does_not_recur_is_forgiven_after_a_while
     assert loops.failing == [once, again]
     now_ms += background.FORGIVEN_MS
     assert loops.failing == [again]
+
+
+async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
+    """Else Python warns, at some later time, that nobody awaited it."""
+
+    async def work() -> None:
+        raise AssertionError("it was cancelled")
+
+    loops, coroutine = BackgroundLoops(), work()
+    task = loops.spawn(coroutine, "work")
+    loops.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() and inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
