@@ -8,7 +8,7 @@ from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlace, MovePlan, 
 from messaging.broker.core.dead_letters.moves import Move, Part
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.dead_letters.pieces import MovePieces
+from messaging.broker.runtime.dead_letters.incoming_blocks import IncomingBlocks
 from messaging.broker.runtime.dead_letters.targets import MoveTarget
 from messaging.clock import boottime_ms
 from messaging.errors import NotReady
@@ -19,7 +19,7 @@ from messaging.protocol.names import parse_topic
 class MoveHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._pieces = MovePieces(broker.memory_limiter.egress)
+        self._pieces = IncomingBlocks(broker.memory_limiter.egress)
 
     @answers(MOVES_OPEN)
     async def open(self, request: MoveOpen) -> MovePlace:

@@ -20,7 +20,7 @@ class _Block:
         self.forgetting: asyncio.TimerHandle | None = None
 
 
-class MovePieces:
+class IncomingBlocks:
     """`memory`: what is kept is charged to the tenant of the target."""
 
     def __init__(self, memory: MemoryAccount) -> None:

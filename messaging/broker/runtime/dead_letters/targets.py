@@ -10,7 +10,7 @@ from messaging.adminrpc.methods import MOVES_APPEND, MOVES_BEGIN, MOVES_OPEN, MO
 from messaging.adminrpc.moves import MoveAppend, MoveOpen, MovePlan
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.dead_letters.moves import Move
-from messaging.broker.runtime.dead_letters.pieces import PIECE_BYTES
+from messaging.broker.runtime.dead_letters.incoming_blocks import PIECE_BYTES
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
 from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S, OtherBrokers
 from messaging.broker.runtime.ownership.owners import Owners

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
-from messaging.broker.runtime.dead_letters import pieces
-from messaging.broker.runtime.dead_letters.pieces import MovePieces
+from messaging.broker.runtime.dead_letters import incoming_blocks
+from messaging.broker.runtime.dead_letters.incoming_blocks import IncomingBlocks
 from messaging.errors import NotReady
 from tests.support.waiting import eventually
 
@@ -15,7 +15,7 @@ BUDGET = 8 << 20
 
 async def test_what_came_is_charged_until_it_is_whole() -> None:
     memory = MemoryLimiter(BUDGET).egress
-    blocks = MovePieces(memory)
+    blocks = IncomingBlocks(memory)
     assert blocks.add("1", "acme", 0, 3, b"all") == b"all"
     assert blocks.add("2", "acme", 0, 9, b"one") is None
     assert blocks.add("3", "acme", 0, 4, b"an") is None
@@ -29,7 +29,7 @@ async def test_what_came_is_charged_until_it_is_whole() -> None:
 @pytest.mark.parametrize(("at", "data"), [(0, b"one"), (2, b"two"), (3, b"too long"), (4, b"two")])
 async def test_pieces_that_do_not_fit_are_refused_and_nothing_is_kept(at: int, data: bytes) -> None:
     memory = MemoryLimiter(BUDGET).egress
-    blocks = MovePieces(memory)
+    blocks = IncomingBlocks(memory)
     blocks.add("1", "acme", 0, 9, b"one")
     with pytest.raises(NotReady, match="do not fit"):
         blocks.add("1", "acme", at, 9, data)
@@ -41,7 +41,7 @@ async def test_pieces_that_do_not_fit_are_refused_and_nothing_is_kept(at: int, d
 
 async def test_a_tenant_takes_no_more_memory_than_there_is() -> None:
     memory = MemoryLimiter(BUDGET).egress
-    blocks = MovePieces(memory)
+    blocks = IncomingBlocks(memory)
     blocks.add("1", "acme", 0, memory.limit_bytes // 2, b"begun")
     with pytest.raises(NotReady, match="not enough memory"):
         blocks.add("2", "acme", 0, memory.limit_bytes // 2, b"begun")
@@ -49,9 +49,9 @@ async def test_a_tenant_takes_no_more_memory_than_there_is() -> None:
 
 
 async def test_what_is_not_ended_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "KEPT_S", 0.01)
+    monkeypatch.setattr(incoming_blocks, "KEPT_S", 0.01)
     memory = MemoryLimiter(BUDGET).egress
-    blocks = MovePieces(memory)
+    blocks = IncomingBlocks(memory)
     blocks.add("1", "acme", 0, 9, b"one")
     await eventually(lambda: memory.used_bytes == 0)
     with pytest.raises(NotReady, match="do not fit"):
