@@ -276,7 +276,8 @@ def test_queries_do_not_grow_with_namespaces_and_tenants(world: ConsoleBroker, b
 def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> None:
     kinds = [kind for kind in Kind if kind not in (Kind.DISK_LOW, Kind.PROCESS_DOWN, Kind.TASK_FAILED)]
     topic_wide = (Kind.PRODUCERS_HELD, Kind.SCHEMA_REFUSED, Kind.PUBLISH_THROTTLED)
-    world.set_problems(*(problem(kind, subscription="" if kind in topic_wide else "s") for kind in kinds))
+    given = {Kind.ALERT: {"id": "r1"}}
+    world.set_problems(*(problem(kind, subscription="" if kind in topic_wide else "s", **given.get(kind, {})) for kind in kinds))
     page = text(browse("owner"), "/now")
     assert marks(page) == [MARKS[kind].text for kind in kinds]
     cells = re.findall(r'<td class="fix">(.*?)</td>', page)

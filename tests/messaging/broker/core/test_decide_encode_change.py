@@ -46,6 +46,7 @@ READING = {
     "backlog_entries",
     "backlog_up_to",
     "individual_ranges",
+    "unacked_count",
     "unacked_ranges",
     "snapshot",
     "restore",
