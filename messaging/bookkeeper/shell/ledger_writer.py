@@ -14,7 +14,7 @@ from messaging.bookkeeper.core.writer import Writer, WriterState
 from messaging.bookkeeper.errors import BookkeeperError, EntryTooLarge, NoSuchLedger
 from messaging.bookkeeper.metadata.store import MetadataStore
 from messaging.bookkeeper.shell.bookies import Bookies
-from messaging.bookkeeper.shell.metadata_writes import write_metadata
+from messaging.bookkeeper.shell.metadata_writes import write_for
 from messaging.bookkeeper.shell.reading import read_entries
 
 
@@ -194,12 +194,7 @@ class LedgerWriter:
         task.add_done_callback(self._tasks.discard)
 
     async def _write_metadata(self, metadata: LedgerMetadata) -> None:
-        try:
-            written, stored = await write_metadata(self._store, metadata, self._bookies.config.metadata_timeout_s)
-        except BookkeeperError as error:
-            self._take(self._machine.metadata_failed(error))
-        else:
-            self._take(self._machine.metadata_written(stored) if written else self._machine.metadata_present(stored))
+        self._take(await write_for(self._machine, self._store, metadata, self._bookies.config.metadata_timeout_s))
 
     def _changed(self) -> None:
         """The watch: somebody else may recover this ledger, or repair replaced a bookie in an earlier segment."""

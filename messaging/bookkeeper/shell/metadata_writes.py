@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol, TypeVar
 
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
-from messaging.bookkeeper.errors import Unavailable
+from messaging.bookkeeper.errors import BookkeeperError, Unavailable
 from messaging.bookkeeper.metadata.store import MetadataConflict, MetadataStore, UnknownOutcome
 
 _PAUSE_S = 0.2
+
+A = TypeVar("A")
 
 
 async def write_metadata(store: MetadataStore, metadata: LedgerMetadata, timeout_s: float) -> tuple[bool, LedgerMetadata]:
@@ -27,3 +30,22 @@ async def write_metadata(store: MetadataStore, metadata: LedgerMetadata, timeout
     except TimeoutError:
         problem = f"the metadata of ledger {metadata.ledger_id} could not be written or read within {timeout_s:g} s"
         raise Unavailable(problem, metadata.ledger_id) from None
+
+
+class MetadataMachine(Protocol[A]):
+    """A writer or a recovery, as far as its writes of metadata are concerned."""
+
+    def metadata_written(self, metadata: LedgerMetadata) -> list[A]: ...
+
+    def metadata_present(self, metadata: LedgerMetadata) -> list[A]: ...
+
+    def metadata_failed(self, error: BookkeeperError) -> list[A]: ...
+
+
+async def write_for(machine: MetadataMachine[A], store: MetadataStore, metadata: LedgerMetadata, timeout_s: float) -> list[A]:
+    """Writes it and tells the machine what came of that. Returns what the machine wants next."""
+    try:
+        written, stored = await write_metadata(store, metadata, timeout_s)
+    except BookkeeperError as error:
+        return machine.metadata_failed(error)
+    return machine.metadata_written(stored) if written else machine.metadata_present(stored)

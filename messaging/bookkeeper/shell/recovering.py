@@ -10,10 +10,9 @@ from messaging.bookkeeper.core.entries import Digest
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.core.packets import Answer
 from messaging.bookkeeper.core.recovery import Recovery
-from messaging.bookkeeper.errors import BookkeeperError
 from messaging.bookkeeper.metadata.store import MetadataStore
 from messaging.bookkeeper.shell.bookies import Bookies
-from messaging.bookkeeper.shell.metadata_writes import write_metadata
+from messaging.bookkeeper.shell.metadata_writes import write_for
 
 
 class LedgerRecovery:
@@ -77,9 +76,4 @@ class LedgerRecovery:
         self._bookies.add(action.bookie, self._machine.metadata.ledger_id, action.entry_id, key, action.body, True, answered)
 
     async def _write_metadata(self, metadata: LedgerMetadata) -> None:
-        try:
-            written, stored = await write_metadata(self._store, metadata, self._bookies.config.metadata_timeout_s)
-        except BookkeeperError as error:
-            self._take(self._machine.metadata_failed(error))
-        else:
-            self._take(self._machine.metadata_written(stored) if written else self._machine.metadata_present(stored))
+        self._take(await write_for(self._machine, self._store, metadata, self._bookies.config.metadata_timeout_s))
