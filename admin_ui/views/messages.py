@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,20 +36,10 @@ WHOLE_BYTES_MAX = 1 << 20  # of a payload that is opened
 @page
 def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name, here = topic_name(tenant, namespace, topic), reverse("console:messages", args=[tenant, namespace, topic])
-    problem, found = "", dict[str, Any]()
     if receipt := request.GET.get("receipt", "").strip():
         state_of(request).nothing_read = True
         return HttpResponseRedirect(_looked_up(name, receipt, (tenant, namespace, topic)))
-    try:
-        search = search_of(name, request.GET)
-        found = _found(request, name, search)
-    except TopicNotFound:
-        raise Http404 from None
-    except NotAuthorized as error:
-        raise PermissionDenied(error.message) from None
-    except MagnetarError as error:
-        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
-        state_of(request).nothing_read = True
+    found, problem = _read(request, lambda: _found(request, name, search_of(name, request.GET)))
     form = SearchForm({"begin": "newest", **request.GET.dict()})
     part = "parts/messages_found.html" if request.headers.get("HX-Request") else "pages/messages.html"
     return show(
@@ -66,6 +57,19 @@ def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
         problem=problem,
         **found,
     )
+
+
+def _read(request: ConsoleRequest, read: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """What `read` found, and why it could not read as a sentence."""
+    try:
+        return read(), ""
+    except TopicNotFound:
+        raise Http404 from None
+    except NotAuthorized as error:
+        raise PermissionDenied(error.message) from None
+    except MagnetarError as error:
+        state_of(request).nothing_read = True
+        return {}, sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
 
 
 def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str, Any]:
@@ -94,16 +98,7 @@ def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str
 def messages_tail(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """What is published from now on; the page asks again every two seconds for what came since."""
     name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
-    problem, followed = "", dict[str, Any]()
-    try:
-        followed = _followed(request, name)
-    except TopicNotFound:
-        raise Http404 from None
-    except NotAuthorized as error:
-        raise PermissionDenied(error.message) from None
-    except MagnetarError as error:
-        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
-        state_of(request).nothing_read = True
+    followed, problem = _read(request, lambda: _followed(request, name))
     part = "parts/messages_tail.html" if request.headers.get("HX-Request") else "pages/messages_tail.html"
     return show(
         request,
