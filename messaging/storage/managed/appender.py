@@ -74,7 +74,12 @@ class Appender(OwnedTopicRecord):
 
     @property
     def stored_bytes(self) -> int:
-        return self.sealed_bytes + (self._writer.length_bytes if self._writer else 0)
+        return self.sealed_bytes + self.writing_bytes
+
+    @property
+    def writing_bytes(self) -> int:
+        """Of the ledger that is written to, whose length the record does not have."""
+        return self._writer.length_bytes if self._writer else 0
 
     @property
     def pending_bytes(self) -> int:

@@ -293,8 +293,8 @@ def _ledgers(record: TopicRecord) -> list[tuple[int, int, int]]:
 
 def _loaded_ledgers(topic: Topic) -> list[tuple[int, int, int]]:
     """With what the open ledger holds by now."""
-    ledgers, open_bytes = _ledgers(topic.ledger.record), topic.ledger.stored_bytes - topic.ledger.sealed_bytes
+    ledgers = _ledgers(topic.ledger.record)
     if ledgers and topic.ledger.record.ledgers[-1].last_entry is None:
         ledger_id, _, _ = ledgers[-1]
-        ledgers[-1] = (ledger_id, topic.ledger_list.last_of(ledger_id), open_bytes)
+        ledgers[-1] = (ledger_id, topic.ledger_list.last_of(ledger_id), topic.ledger.writing_bytes)
     return ledgers

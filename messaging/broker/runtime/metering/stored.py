@@ -35,7 +35,7 @@ async def open_bytes_of(topics: Topics, tenant: str) -> int:
     for namespace in topics.namespaces_with_loaded(tenant):
         for topic in topics.loaded_of(namespace):
             await slices.spend(1)
-            total += topic.ledger.stored_bytes - topic.ledger.sealed_bytes
+            total += topic.ledger.writing_bytes
     return total
 
 

@@ -34,7 +34,7 @@ async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:
     """The last ledger is listed without figures, as Pulsar does until another follows it: they are the current ledger's."""
     ledger_list, record = topic.ledger_list, topic.ledger.record
     current = record.ledgers[-1] if record.ledgers else None
-    writing_bytes = topic.ledger.stored_bytes - topic.ledger.sealed_bytes
+    writing_bytes = topic.ledger.writing_bytes
     cursors = {}
     for name, subscription in list(shown_subscriptions(topic)):
         await slices.spend(CURSOR_COST)

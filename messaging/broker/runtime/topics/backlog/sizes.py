@@ -25,7 +25,7 @@ def ledger_sizes(ledger: ManagedLedger) -> list[LedgerSize]:
     """What is appended and not durable yet counts as part of the durable entries."""
     ledger_list = ledger.ledger_list
     sizes = {record.ledger_id: record.length_bytes for record in ledger.record.ledgers}
-    sizes[ledger.writing_to] = ledger.stored_bytes - ledger.sealed_bytes
+    sizes[ledger.writing_to] = ledger.writing_bytes
     return [
         LedgerSize(ledger_id, last + 1, sizes.get(ledger_id, 0))
         for ledger_id, last in zip(ledger_list.ids, ledger_list.lasts, strict=True)
