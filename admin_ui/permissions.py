@@ -38,6 +38,11 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:sessions"): Action.AUTHENTICATED,
     ("GET", "console:jump"): Action.AUTHENTICATED,
     ("GET", "console:tune"): Action.AUTHENTICATED,  # reads nothing: from what the address says
+    # Documents: the same for everybody, of no tenant, and somebody who cannot sign in yet needs them most
+    ("GET", "console:docs"): Action.PUBLIC,
+    ("GET", "console:docs_page"): Action.PUBLIC,
+    ("GET", "console:docs_search"): Action.PUBLIC,
+    ("GET", "console:docs_picture"): Action.PUBLIC,
     # Tenants
     ("GET", "console:tenants"): Action.AUTHENTICATED,
     ("GET", "console:tenant_create"): Action.SUPERUSER,

@@ -19,6 +19,7 @@ from admin_ui.views import (
     costs,
     cursor_moves,
     delayed,
+    docs,
     invitations,
     invoices,
     jump,
@@ -205,4 +206,8 @@ urlpatterns = [
     path("platform", platform.platform, name="platform"),
     path("platform/alerts", alerts.platform_alerts, name="platform_alerts"),
     path("platform/detail", platform.platform_fragment, name="platform_fragment"),
+    path("docs", docs.docs, name="docs"),
+    path("docs/search", docs.docs_search, name="docs_search"),
+    path("docs/images/<str:picture>", docs.docs_picture, name="docs_picture"),
+    path("docs/<path:page>", docs.docs_page, name="docs_page"),
 ]

@@ -34,6 +34,7 @@ PAGES = (
     ("New person", "person_create"),
     ("Your sessions", "sessions"),
     ("Change password", "password"),
+    ("Documentation", "docs"),
 )
 Entry = dict[str, str]
 

@@ -53,6 +53,8 @@ FILLING: dict[str, object] = {
     "entry": "x1",
     "message_id": "99:0",
     "rule": "a1",
+    "page": "getting-started",
+    "picture": "console.png",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
