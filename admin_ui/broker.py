@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from django.conf import settings as django_settings
-
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import NamespaceLive, TopicsList
-from messaging.broker_files import any_broker
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
 from messaging.fairness.threads import FairThreads
-from messaging.settings import Settings
+from tenants import broker as tenants_broker
 from tenants.broker import rpc
 
 ANSWER_S = 5.0
@@ -84,10 +81,6 @@ async def namespace_live(namespace: str) -> NamespaceLive:
 
 
 def addresses() -> Addresses:
-    """The addresses that the broker wrote when it became ready. Reads a small file."""
-    settings: Settings = django_settings.MAGNETAR
-    try:
-        written = any_broker(settings)
-        return Addresses(*(str(written.get(key) or "") for key in ("broker_url", "broker_url_tls", "ws_url")))
-    except (OSError, ValueError):
-        return Addresses()
+    """Where clients find the brokers. Reads a small file, or asks a broker, once in a while."""
+    found = tenants_broker.addresses()
+    return Addresses(*(found.get(key, "") for key in ("broker_url", "broker_url_tls", "ws_url")))

@@ -23,6 +23,7 @@ PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 BROKERS_MAX = 64
+BROKERS_NAMED_MAX = 16  # in a setting; whichever of them answers tells of the others
 Few = Annotated[int, Meta(ge=1, le=BROKERS_MAX)]
 Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
@@ -64,8 +65,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ws_port: Port = 8081  # WebSocket clients, and the broker's health checks and metrics
     broker_rpc_host: str = "127.0.0.1"  # address of the admin RPC, used by the platform's own processes only
     broker_rpc_port: Port = 0  # 0: a free port, written to DATA_DIR/run/broker.json
-    broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
-    broker_ws_url: str = ""  # to which the web process passes WebSockets on (ws://host:port); empty: DATA_DIR/run/broker.json
+    broker_rpc_url: str = ""  # how web and workers reach the broker, or several with commas; empty: from DATA_DIR/run/broker.json
+    broker_ws_url: str = ""  # to which the web process passes WebSockets on (ws://host:port), or several; empty: as told by brokers
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
     web_internal_host: str = "127.0.0.1"  # address of the listener for brokers, where it is not `host` without TLS
     web_internal_port: Port = 0  # 0: a free port, written to DATA_DIR/run/web.json
@@ -265,8 +266,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             networks(self.trusted_proxies)
         except ValueError as error:
             raise ConfigError(f"trusted_proxies: {error}; give addresses (10.0.0.5) or networks (10.0.0.0/8)") from None
-        if self.broker_ws_url and not _is_origin(self.broker_ws_url, ("ws", "wss")):
-            raise ConfigError(f"broker_ws_url = {self.broker_ws_url[:80]!r} is not like ws://broker.example.com:8081: name no path")
+        for url in self.broker_ws_urls:
+            if not _is_origin(url, ("ws", "wss")):
+                raise ConfigError(f"broker_ws_url = {url[:80]!r} is not like ws://broker.example.com:8081: name no path")
+        for key in ("broker_rpc_url", "broker_ws_url"):
+            if len(named := _separated(getattr(self, key))) > BROKERS_NAMED_MAX:
+                raise ConfigError(f"{key} names {len(named)} brokers, which is more than {BROKERS_NAMED_MAX}: a few are enough")
         if self.console_url and not _is_origin(self.console_url):
             raise ConfigError(f"console_url = {self.console_url[:80]!r} is not like https://console.example.com: name no path")
         if self.redis_url and self.redis_url.partition("://")[0] not in ("redis", "rediss", "redis+socket", "unix"):
@@ -301,19 +306,30 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                     f"{key} = {address!r} is reachable from other machines, where our processes speak TLS only: set "
                     f"{INTERNAL_TLS}, or use a loopback address"
                 )
-        for key, url in (("broker_rpc_url", self.broker_rpc_url), ("web_internal_url", self.web_internal_url)):
+        urls = [("broker_rpc_url", url) for url in self.broker_rpc_urls] + [("web_internal_url", self.web_internal_url)]
+        for key, url in urls:
             scheme, host = _scheme_and_host(url)
+            if key == "broker_rpc_url" and not _is_origin(url):
+                raise ConfigError(f"{key} = {url[:80]!r} is not like https://broker.example.com:7650: name host and port only")
             if scheme == "http" and (self.internal_tls or not is_loopback(host)):
                 raise ConfigError(
                     f"{key} = {url[:80]!r} is without TLS: set {INTERNAL_TLS} and use https://, or a loopback address"
                 )
-        if self.broker_rpc_url.startswith("https:") and not self.internal_tls:
-            raise ConfigError(f"broker_rpc_url = {self.broker_rpc_url[:80]!r} needs a certificate: set {INTERNAL_TLS}")
+            if key == "broker_rpc_url" and scheme == "https" and not self.internal_tls:
+                raise ConfigError(f"{key} = {url[:80]!r} needs a certificate: set {INTERNAL_TLS}")
 
     @property
     def internal_tls(self) -> bool:
         """Whether our processes speak mutual TLS with each other."""
         return bool(self.internal_tls_ca_file)
+
+    @property
+    def broker_rpc_urls(self) -> tuple[str, ...]:
+        return _separated(self.broker_rpc_url)
+
+    @property
+    def broker_ws_urls(self) -> tuple[str, ...]:
+        return _separated(self.broker_ws_url)
 
     @property
     def data_path(self) -> Path:
@@ -340,6 +356,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.advertised_host:
             return self.advertised_host
         return "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+
+
+def _separated(text: str) -> tuple[str, ...]:
+    return tuple(part for part in (part.strip() for part in text.split(",")) if part)
 
 
 def _scheme_and_host(url: str) -> tuple[str, str]:

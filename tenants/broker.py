@@ -7,21 +7,21 @@ taken in turns by tenant, and a read whose caller has left is ended, or not begu
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
-from functools import partial
+from functools import cache
 
 from django.conf import settings as django_settings
 
 from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.brokers import BrokerSeen
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.client import AdminRpc
-from messaging.broker_files import BrokerChoice, any_broker
+from messaging.adminrpc.finding import BrokerChoice, admin_rpc, choice_of
+from messaging.broker_files import any_broker
 from messaging.caller import current_caller
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
-from messaging.identity import service_token
-from messaging.internal_tls import internal_client_tls
 from messaging.settings import Settings
 
 _THREADS = 16
@@ -73,22 +73,43 @@ def rpc() -> TypedCalls:
     with _lock:
         if _rpc is None:
             settings: Settings = django_settings.MAGNETAR
-            service: str = django_settings.MAGNETAR_SERVICE
-            tls = internal_client_tls(settings, service)
-            choice = BrokerChoice(settings)
-            token = partial(service_token, settings, service)
-            _rpc = PooledRpc(AdminRpc(choice.rpc_url, token, tls=tls, did_not_answer=choice.did_not_answer))
+            _rpc = PooledRpc(admin_rpc(settings, django_settings.MAGNETAR_SERVICE, choice()))
         return _rpc
 
 
-def addresses() -> dict[str, str]:
-    """Where clients find the broker, as it wrote when it became ready: `broker_url`, `broker_url_tls`, `ws_url`. Empty while it is
-    down. Reads a small file."""
+@cache
+def choice() -> BrokerChoice:
+    """Which broker this process calls."""
     settings: Settings = django_settings.MAGNETAR
+    return choice_of(settings, django_settings.MAGNETAR_SERVICE)
+
+
+def addresses() -> dict[str, str]:
+    """Where clients find the broker, as it wrote when it became ready, or brokers on other machines tell: `broker_url`,
+    `broker_url_tls`, `ws_url`. Empty while there is none. Reads a small file, or asks a broker, once in a while."""
+    settings: Settings = django_settings.MAGNETAR
+    if settings.broker_rpc_urls:
+        return addresses_of([broker for broker in choice().seen() if broker.live])
     try:
         return {key: str(value) for key, value in any_broker(settings).items() if value}
     except (OSError, ValueError):
         return {}
+
+
+def addresses_of(brokers: Sequence[BrokerSeen]) -> dict[str, str]:
+    """Clients begin at any of them: Pulsar's take several in one URL. A WebSocket has one address."""
+    found = {
+        "broker_url": _together([broker.service_url or broker.broker_url for broker in brokers]),
+        "broker_url_tls": _together([broker.service_url_tls or broker.broker_url_tls for broker in brokers]),
+        "ws_url": next((broker.ws_url for broker in brokers if broker.ws_url), ""),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _together(urls: Sequence[str]) -> str:
+    """pulsar://A:6650,B:6650"""
+    given = list(dict.fromkeys(url for url in urls if url))
+    return ",".join([*given[:1], *(url.partition("://")[2] for url in given[1:])])
 
 
 def takes_calls(within_s: float) -> bool:

@@ -29,14 +29,9 @@ class Environment:
 
 def environment_of(settings: Settings) -> Environment:
     """The real one: the broker of these settings, called under the worker's service identity. Raises `ConfigError`."""
-    from messaging.adminrpc.client import AdminRpc
-    from messaging.broker_files import BrokerChoice
-    from messaging.identity import service_token
-    from messaging.internal_tls import internal_client_tls
+    from messaging.adminrpc.finding import admin_rpc, choice_of
 
-    tls = internal_client_tls(settings, "worker")
-    choice = BrokerChoice(settings)
-    rpc = AdminRpc(choice.rpc_url, lambda: service_token(settings, "worker"), RPC_TIMEOUT_S, tls, choice.did_not_answer)
+    rpc = admin_rpc(settings, "worker", choice_of(settings, "worker"), RPC_TIMEOUT_S)
     return Environment(settings, rpc)
 
 

@@ -15,11 +15,17 @@ class BrokerAsked(Request, kw_only=True):
 
 
 class BrokerSeen(msgspec.Struct, kw_only=True):
-    """`live`: it renewed its session lately. `broker_url`: where clients of its topics are sent."""
+    """`live`: it renewed its session lately. `broker_url`: where clients of its topics are sent. `service_url`: where clients
+    begin, which several brokers of a machine share. Those that it does not have are empty, all of one that is not ready yet."""
 
     broker_id: str
     live: bool
     broker_url: str
+    broker_url_tls: str = ""
+    service_url: str = ""
+    service_url_tls: str = ""
+    ws_url: str = ""
+    rpc_url: str = ""
 
 
 class BrokersSeen(Answer, kw_only=True):

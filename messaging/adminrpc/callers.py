@@ -91,7 +91,7 @@ OF_EVERY_BROKER = frozenset(
 CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS - OF_BROKERS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
-    "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
+    "cli": FEED | {"status", "brokers.list"},  # of `magnetar users` and the like, on the machine itself
     "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS,
 }
 

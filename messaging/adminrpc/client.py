@@ -29,6 +29,7 @@ from messaging.local_caller import is_loopback
 from messaging.settings import INTERNAL_TLS
 
 ANSWER_BYTES_MAX = 64 << 20
+TRIED_MAX = 4  # brokers, for one call
 
 
 class _ErrorAnswer(msgspec.Struct):
@@ -140,19 +141,17 @@ class AdminRpc(TypedCalls):
         if kept is not None and self._local.pid == os.getpid() and not _ended(kept):
             return kept, self._local.url
         self.close()
-        url = self._url_provider()
-        try:
-            connection = self._connect(url)
-        except _Unreachable as error:
-            self._did_not_answer(url)
-            other_url = self._url_provider()
-            if other_url == url:
-                raise errors.NotReady(str(error)) from None
-            url = other_url
+        tried: list[str] = []
+        while True:
+            url = self._url_provider()
             try:
                 connection = self._connect(url)
-            except _Unreachable as other:
-                raise errors.NotReady(str(other)) from None
+                break
+            except _Unreachable as error:
+                self._did_not_answer(url)
+                tried.append(url)
+                if len(tried) == TRIED_MAX or self._url_provider() in tried:
+                    raise errors.NotReady(str(error)) from None
         self._local.connection, self._local.url, self._local.pid = connection, url, os.getpid()
         return connection, url
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from messaging.adminrpc.finding import BrokerChoice, choice_of
 from messaging.broker_files import any_broker
 from messaging.http_server.tunnel import Tunnels
 from messaging.local_caller import own_address
@@ -17,6 +18,7 @@ from messaging.tls import certificate_files
 
 PREFIX = "/ws/"
 PORTS = {"ws": 80, "wss": 443}
+CONNECT_S = 5.0  # to one broker, before the next one is tried
 
 
 class Target(NamedTuple):
@@ -38,21 +40,44 @@ def tunnels(settings: Settings, tunnels_max: int) -> Tunnels | None:
 class _Dialler:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._choice = choice_of(settings, "web")
 
     async def __call__(self, make: Callable[[], asyncio.BaseProtocol]) -> object:
-        to = target(self._settings)
-        server_hostname = to.name if to.tls is not None else None
+        """Of several brokers the first that answers."""
         loop = asyncio.get_running_loop()
-        return await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
+        failed: OSError | None = None
+        for url, to in (await asyncio.to_thread(targets, self._settings, self._choice)).items():
+            server_hostname = to.name if to.tls is not None else None
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    return await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
+            except OSError as error:  # a `TimeoutError` is one
+                failed = error
+                self._choice.did_not_answer(url)
+        raise failed or OSError("no broker that is running has a WebSocket port")
 
 
-def target(settings: Settings) -> Target:
-    """The setting, or the broker of this data directory. Raises `OSError` while there is none. Reads small files."""
-    if settings.broker_ws_url:
-        parts = urlsplit(settings.broker_ws_url)
-        host = parts.hostname or ""
-        context = _authorities() if parts.scheme == "wss" else None
-        return Target(host, parts.port or PORTS[parts.scheme], context, host)
+def targets(settings: Settings, choice: BrokerChoice) -> dict[str, Target]:
+    """By URL, in the order in which to try: those of the settings, or the broker of this data directory, and then those of other
+    machines. Raises `OSError` while there is none. Blocks: reads small files, and may ask a broker."""
+    found: dict[str, Target] = {}
+    if not settings.broker_ws_urls:
+        try:
+            found[""] = _of_data_directory(settings)
+        except OSError:
+            if not settings.broker_rpc_urls:
+                raise
+    return found | {url: _of_url(url) for url in choice.ws_urls()}
+
+
+def _of_url(url: str) -> Target:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    context = _authorities() if parts.scheme == "wss" else None
+    return Target(host, parts.port or PORTS[parts.scheme], context, host)
+
+
+def _of_data_directory(settings: Settings) -> Target:
     try:
         written = urlsplit(str(any_broker(settings)["ws_url"]))
         port = written.port or PORTS[written.scheme]

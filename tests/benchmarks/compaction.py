@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from messaging.adminrpc.client import AdminRpc
-from messaging.broker_files import BrokerChoice
+from messaging.adminrpc.finding import BrokerChoice
 from messaging.identity import service_token
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send

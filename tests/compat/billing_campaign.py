@@ -23,9 +23,9 @@ from random import Random
 from typing import Any
 
 from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.finding import BrokerChoice
 from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
-from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, reconnected, settle

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker_files import AVOIDED_S, BrokerChoice, any_broker
-from messaging.errors import NotReady
+from messaging.broker_files import any_broker
 from messaging.settings import Settings
 
 
@@ -64,27 +63,3 @@ def test_a_file_that_is_not_whole_is_passed_over(settings: Settings, content: st
     (settings.data_path / "run" / "broker-2.json").write_text(content)
     with pytest.raises((OSError, ValueError)):
         any_broker(settings)
-
-
-def test_a_broker_that_does_not_answer_is_left_alone_for_a_while(settings: Settings) -> None:
-    clock = [0.0]
-    choice = BrokerChoice(settings, lambda: clock[0])
-    wrote(settings, "broker", os.getpid())
-    choice.did_not_answer("broker")
-    assert choice.rpc_url() == "broker", "there is no other"
-    wrote(settings, "broker-2", os.getpid())
-    assert choice.rpc_url() == "broker-2"
-    choice.did_not_answer("broker-2")
-    assert choice.rpc_url() == "broker", "neither answers"
-    clock[0] = AVOIDED_S
-    choice.did_not_answer("broker-2")
-    assert choice.rpc_url() == "broker"
-
-
-def test_without_a_broker_it_says_what_to_do(settings: Settings) -> None:
-    with pytest.raises(NotReady, match="not running"):
-        BrokerChoice(settings).rpc_url()
-    wrote(settings, "broker", os.getpid())
-    (settings.data_path / "run" / "broker.json").write_text("[]")
-    with pytest.raises(NotReady, match=r"broker\.json .* cannot be read \(ValueError\)"):
-        BrokerChoice(settings).rpc_url()

@@ -127,7 +127,7 @@ class EdgeCounters:
 
 @dataclass(frozen=True, slots=True)
 class RpcHostView:
-    """Host names of the admin RPC: the address that it binds to, and the one that web and workers use."""
+    """Host names of the admin RPC: the address that it binds to, the one that other brokers are told, and those in settings."""
 
     host: str
     client_host: str

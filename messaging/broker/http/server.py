@@ -98,8 +98,8 @@ async def start_http(
     listeners = HttpListeners(counters)
     try:
         if rpc_sock is not None:
-            advertised = urlsplit(settings.broker_rpc_url).hostname or settings.broker_rpc_host
-            rpc_hosts = RpcHostView(settings.broker_rpc_host, advertised, settings.allowed_hosts)
+            named = [urlsplit(url).hostname or "" for url in settings.broker_rpc_urls]
+            rpc_hosts = RpcHostView(settings.broker_rpc_host, settings.client_host, (*named, *settings.allowed_hosts))
             app = rpc_app(replace(context, hosts=rpc_hosts))
             listeners.rpc_port = await listeners._listen(
                 app, rpc_sock, settings, internal_server_context(settings, "broker"), ws=False

@@ -51,7 +51,9 @@ class Listeners:
     def addresses(self, settings: Settings) -> Addresses:
         host = _in_url(settings.client_host)
         plain_host = host if settings.plain_host == settings.host else settings.plain_host
-        rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0", "::") else settings.broker_rpc_host
+        rpc_host = settings.broker_rpc_host
+        if rpc_host in ("", "0.0.0.0", "::"):  # where it is open to other machines, these are told how to reach it
+            rpc_host = settings.client_host if settings.internal_tls else "127.0.0.1"
         web = f"{'https' if settings.tls != 'off' else 'http'}://{host}:{settings.web_port}" if settings.web_port else ""
         plain = [f"pulsar://{plain_host}:{_port(each)}" for each in self.plain]
         secure = [f"pulsar+ssl://{host}:{_port(each)}" for each in self.secure] or [""]

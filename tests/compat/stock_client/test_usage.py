@@ -11,9 +11,9 @@ import pulsar
 import pytest
 
 from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.finding import BrokerChoice
 from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
-from messaging.broker_files import BrokerChoice
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.stock import RECEIVE_MS, Stock, receive

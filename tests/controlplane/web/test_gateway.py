@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,6 +17,7 @@ import websockets
 from controlplane import gateway
 from messaging import client as magnetar
 from messaging.adminrpc.audit import AuditTake
+from messaging.adminrpc.finding import BrokerChoice
 from messaging.broker.runtime.main import announce
 from messaging.client import errors
 from messaging.descriptors import of_web, tunnels_fitting
@@ -152,21 +154,36 @@ def written(folder: Path, text: str) -> None:
     (folder / "run" / "broker.json").write_text(text)
 
 
+def first_target(settings: Settings) -> gateway.Target:
+    return next(iter(gateway.targets(settings, BrokerChoice(settings)).values()))
+
+
 @pytest.mark.parametrize(
     ("host", "own"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5")]
 )
 def test_the_broker_of_this_data_directory_is_on_this_machine(tmp_path: Path, host: str, own: str) -> None:
     written(tmp_path, '{"ws_url": "ws://broker.example.com:9081"}')
-    target = gateway.target(Settings(data_dir=str(tmp_path), host=host, advertised_host="broker.example.com"))
+    target = first_target(Settings(data_dir=str(tmp_path), host=host, advertised_host="broker.example.com"))
     assert target == (own, 9081, None, "")
 
 
 def test_the_setting_comes_first(tmp_path: Path) -> None:
     written(tmp_path, '{"ws_url": "ws://127.0.0.1:9081"}')
-    assert gateway.target(Settings(data_dir=str(tmp_path), broker_ws_url="ws://broker:81")) == ("broker", 81, None, "broker")
-    target = gateway.target(Settings(data_dir=str(tmp_path), broker_ws_url="wss://broker.example.com"))
+    assert first_target(Settings(data_dir=str(tmp_path), broker_ws_url="ws://broker:81")) == ("broker", 81, None, "broker")
+    target = first_target(Settings(data_dir=str(tmp_path), broker_ws_url="wss://broker.example.com"))
     assert (target.host, target.port, target.name) == ("broker.example.com", 443, "broker.example.com")
     assert target.tls is not None and target.tls.verify_mode is ssl.CERT_REQUIRED and target.tls.check_hostname
+
+
+async def test_of_several_brokers_the_first_that_answers(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        away = closed.getsockname()[1]
+    async with running_broker(tmp_path) as broker:
+        named = broker.service.settings.__class__(
+            data_dir=str(tmp_path), broker_ws_url=f"ws://127.0.0.1:{away}, {broker.ws_url.removesuffix('/')}"
+        )
+        async with web_port(named) as port, magnetar.connect(f"ws://127.0.0.1:{port}", key=broker.token("owner")) as client:
+            await (await client.create_producer(TOPIC)).send(b"by the second")
 
 
 @pytest.mark.parametrize("url", ["http://broker:81", "ws://broker:81/path", "broker", "ws://"])
@@ -178,10 +195,10 @@ def test_a_setting_that_is_no_such_address_is_refused(url: str) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"ws_url": "ws://[::1:1"}', '{"ws_url": "http://127.0.0.1"}'])
 def test_a_broker_that_is_not_there_is_an_error_of_the_network(tmp_path: Path, text: str) -> None:
     with pytest.raises(OSError, match=r"run/broker\.json"):
-        gateway.target(Settings(data_dir=str(tmp_path)))
+        first_target(Settings(data_dir=str(tmp_path)))
     written(tmp_path, text)
     with pytest.raises(OSError, match=r"run/broker\.json"):
-        gateway.target(Settings(data_dir=str(tmp_path)))
+        first_target(Settings(data_dir=str(tmp_path)))
 
 
 def test_none_are_passed_on_where_that_is_said_or_files_are_few() -> None:

@@ -17,6 +17,7 @@ from messaging.adminrpc import client as client_module
 from messaging.adminrpc.base import Empty, Method, Request
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedVersion
+from messaging.adminrpc.finding import BrokerChoice
 from messaging.adminrpc.methods import (
     FEED_VERSION,
     SUBSCRIPTIONS_SKIP,
@@ -28,7 +29,6 @@ from messaging.adminrpc.methods import (
 )
 from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
-from messaging.broker_files import BrokerChoice
 from messaging.settings import Settings
 
 

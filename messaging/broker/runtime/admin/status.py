@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+
 from messaging.adminrpc.base import Empty, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
 from messaging.adminrpc.methods import BROKERS_LIST, HEALTH, STATUS
@@ -17,6 +20,19 @@ from messaging.protocol import hot
 from messaging.version import VERSION
 
 
+def _seen(broker_id: str, live: bool, addresses: Mapping[str, str]) -> BrokerSeen:
+    return BrokerSeen(
+        broker_id=broker_id,
+        live=live,
+        broker_url=addresses.get("broker_url", ""),
+        broker_url_tls=addresses.get("broker_url_tls", ""),
+        service_url=addresses.get("service_url", ""),
+        service_url_tls=addresses.get("service_url_tls", ""),
+        ws_url=addresses.get("ws_url", ""),
+        rpc_url=addresses.get("rpc_url", ""),
+    )
+
+
 class StatusHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -26,13 +42,9 @@ class StatusHandlers:
     async def list_brokers(self, request: Request) -> BrokersSeen:
         own_id, owners = self._broker.settings.broker_id, self._broker.owners
         if not isinstance(owners, FleetMember):
-            return BrokersSeen(brokers=[BrokerSeen(broker_id=own_id, live=True, broker_url=self._broker.addresses.broker_url)])
+            return BrokersSeen(brokers=[_seen(own_id, True, asdict(self._broker.addresses))])
         sessions = sorted(owners.owners.sessions.values())
-        return BrokersSeen(
-            brokers=[
-                BrokerSeen(broker_id=each.broker_id, live=each.live, broker_url=each.addresses["broker_url"]) for each in sessions
-            ]
-        )
+        return BrokersSeen(brokers=[_seen(each.broker_id, each.live, each.addresses) for each in sessions])
 
     @answers(STATUS)
     async def describe(self, request: BrokerAsked) -> BrokerStatus:
