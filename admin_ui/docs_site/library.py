@@ -23,6 +23,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Tutorials",
         (
+            "tutorials",
             "tutorials/first-message",
             "tutorials/retry-queue",
             "tutorials/delayed-jobs",

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import shlex
+import tomllib
 import zipfile
+from collections import Counter
+from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
+import yaml
 from django.test import Client
 from hatchling.builders.wheel import WheelBuilder
 
 from admin_ui.docs_site.library import OUTSIDE, UNPLACED, documents, pictures, root, section_of, sections
 from admin_ui.docs_site.markdown import page_of
 from admin_ui.docs_site.search import FOUND_MAX, parts, search
+from controlplane.cli import main as cli
 
 ADDRESSES = sorted(documents())
+SIGNATURES = "sdk-reference"  # its blocks are signatures, made from the sources
+READERS: dict[str, Callable[[str], object]] = {
+    "python": lambda text: ast.parse(text),
+    "json": json.loads,
+    "yaml": yaml.safe_load,
+    "toml": tomllib.loads,
+}
 
 
 class Reader(HTMLParser):
@@ -58,6 +74,43 @@ def test_every_link_and_anchor_leads_somewhere(address: str, repository: Path) -
     folder = (repository / documents()[address].path).parent
     for link in page_of(documents()[address]).left_out:
         assert (folder / link.partition("#")[0]).exists() and not link.partition("#")[0].endswith(".md"), link
+
+
+def test_code_in_documents_is_code() -> None:
+    """Python compiles, JSON, YAML and TOML can be read, and a command of `magnetar` exists with its options. (The programs of
+    tutorials and examples are run: test_tutorials, test_examples.)"""
+    seen: Counter[str] = Counter()
+    for document in documents().values():
+        for language, text in re.findall(r"^```(\w+)[^\n]*\n(.*?)^```$", document.file.read_text(), re.MULTILINE | re.DOTALL):
+            if document.address == SIGNATURES:
+                continue
+            seen[language] += 1
+            if language in READERS:
+                READERS[language](text)
+            if language == "sh":
+                for line in text.replace("\\\n", " ").splitlines():
+                    if re.search(r"\bmagnetar [a-z]", line):
+                        seen["magnetar"] += 1
+                        check_command(shlex.split(line, comments=True))
+    assert all(seen[language] for language in (*READERS, "sh", "magnetar"))
+
+
+def check_command(words: list[str]) -> None:
+    """Raises for a command of `magnetar` that there is not, and for an option that it has not."""
+    while words and words[0].rpartition("/")[2] != "magnetar":
+        words = words[1:]
+    command: click.Command = cli
+    context = click.Context(command)
+    for at, word in enumerate(words[1:], 1):
+        if isinstance(command, click.Group):
+            found = command.get_command(context, word)
+            assert found is not None, words
+            command = found
+            continue
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        used = {word.partition("=")[0] for word in words[at:] if word.startswith("--")}
+        assert used <= known, (words, used - known)
+        return
 
 
 @pytest.mark.django_db
