@@ -215,6 +215,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
     key_use_interval_s: Positive = 60  # how often it is written down which keys were used
+    history_interval_s: Positive = 60  # how often points of history are taken from brokers
+    history_series_max: Positive = 50_000  # topics and subscriptions of which there is history, 50 KiB each at most
     audit_stream_interval_s: Positive = 10  # how often new records of the audit log are streamed to webhooks and topics
     audit_retention_days: Counted = 0  # how long records of the audit log are kept; 0: unlimited
     audit_head_interval_s: Positive = 3_600  # how often the end of the audit log is signed and old records are deleted

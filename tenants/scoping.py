@@ -52,10 +52,11 @@ def platform_scope() -> Iterator[None]:
 
 class ScopedManager(models.Manager[M]):
     """The manager of tenant data. `tenant_field` is the column that holds the tenant's name, or with `by_uid` its uid: rows that
-    outlive their tenant are told by it from those of a later tenant of the same name."""
+    outlive their tenant are told by it from those of a later tenant of the same name. `shared`: rows of "" are of all tenants."""
 
-    def __init__(self, tenant_field: str = "tenant_id", *, by_uid: bool = False) -> None:
+    def __init__(self, tenant_field: str = "tenant_id", *, by_uid: bool = False, shared: bool = False) -> None:
         super().__init__()
+        self._shared = shared
         self._tenant_field = tenant_field
         self._by_uid = by_uid
 
@@ -72,4 +73,5 @@ class ScopedManager(models.Manager[M]):
         if not self._by_uid:
             return rows.filter(**{self._tenant_field: scope.tenant})
         tenants = apps.get_model("tenants", "Tenant")._base_manager.filter(name=scope.tenant)
-        return rows.filter(**{f"{self._tenant_field}__in": tenants.values("uid")})
+        own = models.Q(**{f"{self._tenant_field}__in": tenants.values("uid")})
+        return rows.filter(own | models.Q(**{self._tenant_field: ""}) if self._shared else own)

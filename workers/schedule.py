@@ -13,6 +13,7 @@ RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 KEEP_AUDIT = "workers.keep_audit"
+COLLECT_HISTORY = "workers.collect_history"
 COLLECT_KEY_USES = "workers.collect_key_uses"
 REFRESH_ISSUERS = "workers.refresh_issuers"
 VERIFY_AUDIT = "workers.verify_audit"
@@ -99,6 +100,13 @@ TASKS: tuple[TaskEntry, ...] = (
         "Write down which keys were used",
         "workers.tasks.key_uses:collect_key_uses",
         "key_use_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        COLLECT_HISTORY,
+        "Write down what topics carried and held",
+        "workers.tasks.history:collect_history",
+        "history_interval_s",
         CONTROL,
     ),
     TaskEntry(

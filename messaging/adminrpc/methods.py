@@ -44,6 +44,7 @@ from messaging.adminrpc.delayed import (
 )
 from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
 from messaging.adminrpc.feed import FeedApply, FeedVersion
+from messaging.adminrpc.history import HistoryTake, HistoryTaken
 from messaging.adminrpc.key_uses import KeyUsesTake, KeyUsesTaken
 from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceResult, MaintenanceRun, MaintenanceTopics
 from messaging.adminrpc.messages import (
@@ -248,6 +249,7 @@ MAINTENANCE_RUN = Method("maintenance.run", MaintenanceRun, MaintenanceResult)
 USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
 
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
+HISTORY_TAKE = Method("history.take", HistoryTake, HistoryTaken)
 KEYS_TAKE_USES = Method("keys.take_uses", KeyUsesTake, KeyUsesTaken)
 
 METHODS: dict[str, Method[Any, Any]] = {method.name: method for method in tuple(globals().values()) if isinstance(method, Method)}

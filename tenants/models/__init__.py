@@ -6,6 +6,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
 from tenants.models.bundles import NamespaceBundles
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
+from tenants.models.history import HistoryChunk, HistoryCursor, HistoryKnown, HistorySeries
 from tenants.models.idempotency import IdempotencyKey
 from tenants.models.invitation import Invitation
 from tenants.models.issuers import TokenIssuer
@@ -27,6 +28,10 @@ __all__ = [
     "DynamicSetting",
     "FeedHead",
     "Grant",
+    "HistoryChunk",
+    "HistoryCursor",
+    "HistoryKnown",
+    "HistorySeries",
     "IdempotencyKey",
     "Invitation",
     "Key",

@@ -18,6 +18,7 @@ from tenants.models import (
     DynamicSetting,
     FeedHead,
     Grant,
+    HistoryCursor,
     IdempotencyKey,
     Key,
     Membership,
@@ -40,6 +41,7 @@ NOT_OF_A_TENANT = {
     AuditHead,
     AuditCheckpoint,
     ProviderLogin,
+    HistoryCursor,
 }
 
 

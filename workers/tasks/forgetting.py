@@ -15,7 +15,7 @@ from django.db.models import ProtectedError
 
 from spark_jobs.config import inputs_path, quarantine_directory, run_directory
 from tenants import idempotency
-from tenants.models import Recycled, Tenant
+from tenants.models import HistorySeries, Recycled, Tenant
 from tenants.scoping import platform_scope
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget
 from workers.billing.budget_models import Report
@@ -136,7 +136,7 @@ def _of_former_tenants(renew: Callable[[], None]) -> int:
     """What nobody can see any more. Invoices stay, and what they were made of."""
     with platform_scope():
         known = ["", *Tenant.objects.values_list("uid", flat=True), *Recycled.objects.values_list("tenant_uid", flat=True)]
-        models = (RedriveJob, AlertRule, Notice, NotificationTarget, MailUsage)
+        models = (RedriveJob, AlertRule, Notice, NotificationTarget, MailUsage, HistorySeries)
         return sum(_deleted(model.objects.exclude(tenant_uid__in=known), model, renew) for model in models)
 
 

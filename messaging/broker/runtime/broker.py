@@ -133,7 +133,7 @@ class Broker:
         self.peers = Peers(settings, self.background.register("turns", recurs=False), access.view.policy_of_tenant)
         self.permission_checks = PermissionChecks(access.view, self.background)
         self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
-        self.metering = Metering(self.now_ms, self.background)
+        self.metering = Metering(self.now_ms, self.background, partial(TurnSlices, self.peers.turn_loop))
         self.ceilings = TenantCeilings(self.policies, storage.meta)
         self.schemas = TopicSchemas(
             storage,
@@ -245,6 +245,8 @@ class Broker:
         topics.on_unloaded.append(self.problems.unloaded)
         topics.on_deleted += [self.problems.deleted, self.stored_problems.deleted]
         topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add, self.dead_letters.recover]
+        self.metering.history.topics = topics
+        topics.on_loaded.append(lambda topic: topic.mark_active())  # a point says what it holds
         topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
         topics.on_deleted.append(self.idle_topics.deleted)
         topics.recycle_bin.on_restored.append(self.idle_topics.restored)
@@ -369,6 +371,7 @@ class Broker:
         background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.liveness.check_progress()))
         background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
+        background.every(self.metering.history.wait_s, "sample_history", self.metering.history.sample)
         if self.fleet_limits is not None:
             background.every(TELL_S, "tell_use", self.fleet_limits.tell)
 

@@ -1,10 +1,11 @@
-"""Admin RPC: what the worker collects: usage records, audit events, and when keys were used."""
+"""Admin RPC: what the worker collects: usage records, points of history, audit events, and when keys were used."""
 
 from __future__ import annotations
 
 from messaging.adminrpc.audit import AuditTake, AuditTaken
+from messaging.adminrpc.history import HistoryTake, HistoryTaken
 from messaging.adminrpc.key_uses import KeyUsesTake, KeyUsesTaken
-from messaging.adminrpc.methods import AUDIT_TAKE, KEYS_TAKE_USES, USAGE_FLUSH
+from messaging.adminrpc.methods import AUDIT_TAKE, HISTORY_TAKE, KEYS_TAKE_USES, USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
@@ -29,3 +30,15 @@ class UsageHandlers:
     async def take_key_uses(self, request: KeyUsesTake) -> KeyUsesTaken:
         taken = self._broker.access.key_uses.take(request.acknowledged_batch)
         return KeyUsesTaken(batch=taken.number, uses=taken.uses, waiting=taken.waiting)
+
+    @answers(HISTORY_TAKE)
+    async def take_history(self, request: HistoryTake) -> HistoryTaken:
+        buffer = self._broker.metering.history.buffer
+        number, points, spans = buffer.take(request.acknowledged_batch)
+        return HistoryTaken(
+            broker_id=self._broker.settings.broker_id,
+            batch=number,
+            points=points,
+            spans=spans,
+            waiting=len(buffer) - len(points),
+        )

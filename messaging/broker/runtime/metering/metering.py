@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from messaging.background import BackgroundLoops
+from messaging.broker.runtime.metering.history import HistorySampler, note_second
 from messaging.broker.runtime.metering.totals import totals_of
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic, TopicCounters
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import TopicRates
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
 from messaging.clock import boottime_ms
@@ -26,21 +28,25 @@ MEMBERS_MIN = 4  # per topic, however many topics there are
 
 
 class Metering:
-    def __init__(self, now_ms: Callable[[], int], background: BackgroundLoops) -> None:
+    def __init__(self, now_ms: Callable[[], int], background: BackgroundLoops, slices: Callable[[str], TurnSlices]) -> None:
+        self.history = HistorySampler(now_ms, slices, background)
         self.usage: UsageCollector | None = None
         self.tenants: Iterable[TopicTotals] = ()
         self.retired = Counter[str]()  # totals of topics that were unloaded since the start
         self._now_ms = now_ms
         self._sampling = background.register("sample_rates")
         self._collecting = background.register("collect_usage")
+        self.sampled_every_ms = 1_000  # each topic
         self._active: deque[LoadedTopic] = deque()  # those that have `rates`
 
     def active(self, topic: LoadedTopic) -> None:
         """Something happened there: its rates are sampled until it falls quiet."""
         topic.rates = TopicRates()
+        topic.rates.mark = self.history.began(topic)
         self._active.append(topic)
 
     def unloaded(self, topic: Topic) -> None:
+        self.history.unloaded(topic)
         topic.rates = None
         for name, total in zip(TOTALS, topic.totals, strict=True):
             self.retired[name] += total
@@ -55,6 +61,7 @@ class Metering:
         """Only topics where something happens are looked at, and of very many a part at a time, each in its turn: the rates of
         100,000 busy topics are then means over minutes, and cost no more than those of a thousand."""
         now_ms = boottime_ms()
+        self.sampled_every_ms = 1_000 * max(1, len(self._active) // SAMPLES_MAX)
         turn = [self._active.popleft() for _ in range(min(len(self._active), SAMPLES_MAX))]
         members_max = max(MEMBERS_MIN, MEMBERS_MAX // max(1, len(turn)))
         self._sampling.each(turn, lambda topic: self._sample(topic, now_ms, members_max))
@@ -66,6 +73,8 @@ class Metering:
         self._active.append(topic)
         for rate, total in zip(rates.all(), topic.totals, strict=True):
             rate.sample(now_ms, total)
+        if rates.mark is not None:
+            note_second(rates.mark, topic, rates, self.sampled_every_ms)
         rates.members.sample(topic.producers, topic.subscriptions.table.values(), now_ms, members_max)
         if rates.quiet:
             self._active.pop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from time import perf_counter_ns
 from typing import Protocol
 
 import structlog
@@ -50,7 +51,7 @@ class ClosesProducers(ConnectedProducers, Protocol):
 
 
 class Publisher(TopicPublisher):
-    __slots__ = ("after_pending", "completed_blocks", "deduplication", "published_blocks")
+    __slots__ = ("after_pending", "completed_blocks", "deduplication", "published_blocks", "timed", "timed_from_ns")
     topic: PublishedTopic
 
     def __init__(self, topic: PublishedTopic, ledger: ManagedLedger, deduplication: TopicDeduplication) -> None:
@@ -58,6 +59,8 @@ class Publisher(TopicPublisher):
         self.deduplication = deduplication
         self.published_blocks = 0
         self.completed_blocks = 0
+        self.timed: PendingPublish | None = None  # the block whose time is measured: one at a time, which costs the others nothing
+        self.timed_from_ns = 0
         # (number of completed blocks to wait for, callback); None while nothing waits
         self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
         self.follow_policies()
@@ -97,6 +100,8 @@ class Publisher(TopicPublisher):
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
             delayed, chunked = summary.flags & DELAYED != 0, summary.flags & CHUNK != 0
             count = summary.message_count
+            if self.timed is None:
+                self.timed, self.timed_from_ns = pending, perf_counter_ns()
             header = header_of(sent, name, now_ms, count, delayed=delayed, chunked=chunked, extensions=extensions)
             self.ledger.append(header, data, end_offsets, pending)
             if dedup is not None:
@@ -108,8 +113,18 @@ class Publisher(TopicPublisher):
                 self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
             return end_offsets[-1]
         except StoreError:
+            self.timed = None
             self.topic.services.events.failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
             raise
+
+    def measured(self, *, stored: bool) -> None:
+        """The block whose time is measured is completed. Of one that was refused nothing is kept."""
+        self.timed = None
+        if stored:
+            took_us = (perf_counter_ns() - self.timed_from_ns) // 1000
+            self.timed_publishes += 1
+            self.publish_us += took_us
+            self.publish_us_max = max(self.publish_us_max, took_us)
 
     def follow_policies(self) -> None:
         super().follow_policies()
@@ -222,7 +237,11 @@ class PendingPublish(PendingAppend):
         """Counts the block and sends its receipts."""
         publisher, producer = self.publisher, self.producer
         summary = self.summary
+        if publisher.timed is self:
+            publisher.measured(stored=error is None)
         if error is None:
+            if publisher.topic.rates is None:  # it is marked active before anything is counted
+                publisher.topic.mark_active()
             publisher.messages_in += summary.message_count
             publisher.bytes_in += summary.payload_bytes
             publisher.last_published_ms = self.now_ms

@@ -30,8 +30,11 @@ class TopicPublisher(ABC):
         "limits",
         "message_bytes_max",
         "messages_in",
+        "publish_us",
+        "publish_us_max",
         "quota",
         "stored_limit",
+        "timed_publishes",
         "topic",
     )
 
@@ -47,6 +50,8 @@ class TopicPublisher(ABC):
         self.bytes_in = 0
         self.chunks_published = False  # since the topic was loaded
         self.last_published_ms = 0
+        self.timed_publishes = self.publish_us = 0  # of the blocks whose time to the receipt was measured
+        self.publish_us_max = 0  # since the last point of history
 
     @abstractmethod
     def publish(

@@ -254,6 +254,7 @@ class Acknowledgements:
         subscription.last_expired_ms = now_ms  # also where nothing was old enough: it tells when that was found out
         if not delta:
             return 0
+        topic.mark_active()
         expired = before - subscription.backlog_entries
         subscription.entries_expired += expired
         topic.dispatcher.log.record_expired(subscription, mark_delete, expired)
@@ -265,6 +266,7 @@ class Acknowledgements:
         middle of a message. Returns how many. Raises `StorageFailed`."""
         chunks = subscription.state.unfinished_chunks(self._topic.services.stores.storage.safe_expiry_ms(), silent_ms)
         if chunks:
+            self._topic.mark_active()
             subscription.entries_expired += len(chunks)
             await self.acknowledge_entries(subscription, chunks, DeliveryEvent.EXPIRED)
         return len(chunks)

@@ -191,6 +191,7 @@ class TopicSubscriptions(ABC):
                     storage = topic.services.stores.storage
                     await storage.meta.delete_subscription(storage.fence, topic.text, subscription.name)
                     topic.services.limits.subscription_counts.forget(topic.name.tenant)
+                topic.mark_active()  # with this subscription, whose history ends now
                 self.table.pop(key, None)
                 topic.idle.forget(key, topic.ledger.stamp())
                 self._removed(subscription)

@@ -1,0 +1,164 @@
+"""Points of a series as cells of a grid: of each how much of it is known, and what. Pure.
+
+Nothing is filled in that was not seen. Where the time is covered and there is no point, nothing happened: what the series held
+stays as it was, as long as nothing is unknown in between. Elsewhere the cell, or the part of it, is unknown.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from messaging.history.points import COLUMNS, COUNTERS, PEAKS, Point, at_rest, share, side_by_side, together
+from messaging.history.spans import Spans
+
+_STATES_AT = len(COUNTERS) + len(PEAKS)
+NOTHING = (0,) * len(COLUMNS)
+SLACK_MS = 2_000  # between the end of a point and of the minute in which it was taken
+
+
+class Cell(NamedTuple):
+    """`known_ms`: how much of it is known; the counters are of that. Where a clock was set back it may be more than the width.
+    `held`: whether its states are known of some time in it; they are the last ones that are."""
+
+    from_ms: int
+    until_ms: int
+    known_ms: int
+    values: tuple[int, ...]
+    held: bool
+
+    @property
+    def width_ms(self) -> int:
+        return self.until_ms - self.from_ms
+
+
+class _Sum:
+    """What is put together in one cell."""
+
+    __slots__ = ("held", "known_ms", "values")
+
+    def __init__(self) -> None:
+        self.values = NOTHING
+        self.known_ms = 0
+        self.held = False
+
+    def add(self, values: tuple[int, ...], known_ms: int) -> None:
+        self.values = together(self.values, values)
+        self.known_ms += known_ms
+        self.held = True
+
+
+class Source(NamedTuple):
+    """What one broker told of a series, and of which times it told everything."""
+
+    points: Iterable[Point]
+    covered: Spans
+
+
+def cells_of(sources: Sequence[Source], covered: Spans, from_ms: int, until_ms: int, step_ms: int) -> list[Cell]:
+    """Of [from_ms, until_ms) in cells of `step_ms`. `sources`: of one series, which is at one broker at a time, with points of
+    before, so that what it held is known. After a point its broker says whether it rested; before the first `covered` does. A
+    point is known time, whatever they say."""
+    sums = [_Sum() for _ in range(max(0, -(-(until_ms - from_ms) // step_ms)))]
+    known = [(point, source.covered) for source in sources for point in source.points]
+    known.sort(key=lambda each: (each[0].until_ms, each[0].from_ms))
+    at, last = 0, None  # up to where it is known, and what the last point said
+    for point, of_broker in known:
+        last = _rest(sums, last, covered, at, min(point.from_ms, until_ms), from_ms, step_ms)
+        _spread(sums, point, from_ms, step_ms)
+        at, last, covered = point.until_ms, point.values, of_broker
+    _rest(sums, last, covered, at, until_ms, from_ms, step_ms)
+    return [_cell(each, index, from_ms, until_ms, step_ms) for index, each in enumerate(sums)]
+
+
+def _cell(total: _Sum, index: int, from_ms: int, until_ms: int, step_ms: int) -> Cell:
+    start = from_ms + index * step_ms
+    end = min(start + step_ms, until_ms)
+    return Cell(start, end, total.known_ms, total.values, total.held)
+
+
+def _spread(sums: list[_Sum], point: Point, from_ms: int, step_ms: int) -> None:
+    """A point over the cells that it reaches into, as if it was even. One without a width only says what is held."""
+    width_ms = max(1, point.width_ms)
+    first, end = max(point.from_ms, from_ms), min(point.until_ms, from_ms + len(sums) * step_ms)
+    if end <= first:
+        return
+    at = first
+    while at < end:
+        index = (at - from_ms) // step_ms
+        stop = min(end, from_ms + (index + 1) * step_ms)
+        due = share(point.values, stop - point.from_ms, width_ms)  # up to here: differences of these add up to the whole
+        before = share(point.values, at - point.from_ms, width_ms)
+        part = tuple(a - b if column < len(COUNTERS) else a for column, (a, b) in enumerate(zip(due, before, strict=True)))
+        sums[index].add(part, stop - at)
+        at = stop
+
+
+def _rest(
+    sums: list[_Sum], last: tuple[int, ...] | None, covered: Spans, since_ms: int, until_ms: int, from_ms: int, step_ms: int
+) -> tuple[int, ...] | None:
+    """The time between two points: at rest where it is covered. Returns what is still known to be held at the end of it."""
+    at = since_ms
+    index = max(0, bisect_right(covered, (at, 1 << 62)) - 1)
+    while at < until_ms:
+        while index < len(covered) and covered[index][1] <= at:
+            index += 1
+        start = covered[index][0] if index < len(covered) else until_ms
+        if start > at:
+            if min(start, until_ms) - at > SLACK_MS:
+                last = None  # what happened in between is unknown
+            at = min(start, until_ms)
+            continue
+        stop = min(until_ms, covered[index][1])
+        _rest_cells(sums, last, max(at, from_ms), stop, from_ms, step_ms)
+        at = stop
+    return last
+
+
+def _rest_cells(sums: list[_Sum], last: tuple[int, ...] | None, at: int, stop: int, from_ms: int, step_ms: int) -> None:
+    while at < stop:
+        index = (at - from_ms) // step_ms
+        if index >= len(sums):
+            return
+        end = min(stop, from_ms + (index + 1) * step_ms)
+        total = sums[index]
+        if last is None:
+            held = total.held
+            total.values = together(total.values, (*NOTHING[:_STATES_AT], *total.values[_STATES_AT:]))
+            total.known_ms += end - at
+            total.held = held
+        else:
+            total.add(at_rest(last, end - at, end), end - at)
+        at = end
+
+
+def merged(parts: Sequence[Sequence[Cell | None]]) -> list[Cell]:
+    """Of several parts over the same grid, such as a namespace at each of several brokers. A part of which nothing is known in a
+    cell makes the cell as unknown as it is itself; one that is None there has no part in it."""
+    return [_side_by_side([cell for cell in cells if cell is not None], cells) for cells in zip(*parts, strict=True)]
+
+
+def _side_by_side(there: Sequence[Cell], of_all: Sequence[Cell | None]) -> Cell:
+    if not there:
+        place = next(cell for cell in of_all if cell is not None)
+        return place._replace(known_ms=0, values=NOTHING, held=False)
+    first, *others = there
+    known_ms, values, held = first.known_ms, first.values, first.held
+    for other in others:
+        known_ms, values, held = min(known_ms, other.known_ms), side_by_side(values, other.values), held or other.held
+    return Cell(first.from_ms, first.until_ms, known_ms, values, held)
+
+
+def hour_of(cells: Sequence[Cell]) -> Point | None:
+    """The cells of an hour as one point, as wide as what is known of it, at its end. None: nothing is."""
+    known_ms = sum(cell.known_ms for cell in cells)
+    if not known_ms:
+        return None
+    values = NOTHING
+    for cell in cells:
+        if cell.known_ms:
+            values = together(values, cell.values if cell.held else (*cell.values[:_STATES_AT], *values[_STATES_AT:]))
+    until_ms = cells[-1].until_ms
+    known_ms = min(known_ms, until_ms - cells[0].from_ms)
+    return Point(until_ms - known_ms, until_ms, values)

@@ -1,0 +1,77 @@
+"""Cells: nothing is filled in that was not seen."""
+
+from __future__ import annotations
+
+from messaging.history.cells import Cell, Source, cells_of, hour_of, merged
+from messaging.history.points import COLUMNS, HOUR_MS, MINUTE_MS, Point, values_of
+
+S = 1000
+
+
+def point(from_s: int, until_s: int, **values: int) -> Point:
+    return Point(from_s * S, until_s * S, values_of(**values))
+
+
+def minutes(points: list[Point], covered: list[tuple[int, int]], count: int) -> list[Cell]:
+    spans = [(start * S, end * S) for start, end in covered]
+    return cells_of([Source(points, spans)], spans, 0, count * MINUTE_MS, MINUTE_MS)
+
+
+def column(cells: list[Cell], name: str) -> list[int]:
+    return [cell.values[COLUMNS.index(name)] for cell in cells]
+
+
+def test_covered_time_without_points_is_at_rest_and_other_time_unknown() -> None:
+    cells = minutes([point(0, 60, messages_in=6, backlog_entries=2, oldest_ms=30 * S)], [(0, 120), (240, 300)], 5)
+    assert [cell.known_ms // S for cell in cells] == [60, 60, 0, 0, 60]
+    assert column(cells, "messages_in") == [6, 0, 0, 0, 0]
+    assert [cell.held for cell in cells] == [True, True, False, False, False]
+    assert column(cells, "backlog_entries")[:2] == [2, 2]
+    assert column(cells, "age_max_ms")[1] == 90 * S
+
+
+def test_before_the_first_point_nothing_happened_and_nothing_is_known_to_be_held() -> None:
+    cells = minutes([point(60, 120, messages_in=1)], [(0, 120)], 2)
+    assert [(cell.known_ms // S, cell.held) for cell in cells] == [(60, False), (60, True)]
+
+
+def test_a_point_that_covers_longer_is_spread_and_adds_up() -> None:
+    cells = minutes([point(30, 210, messages_in=10, in_peak=4)], [], 4)
+    assert column(cells, "messages_in") == [1, 4, 3, 2]
+    assert sum(column(cells, "messages_in")) == 10
+    assert [cell.known_ms // S for cell in cells] == [30, 60, 60, 30]
+    assert column(cells, "in_peak") == [4, 4, 4, 4]
+
+
+def test_a_part_of_a_minute_may_be_known() -> None:
+    cells = minutes([point(0, 20, messages_in=4)], [(0, 20), (50, 60)], 1)
+    assert (cells[0].known_ms // S, cells[0].values[0]) == (30, 4)
+
+
+def test_a_topic_that_moved_is_followed_at_the_broker_that_told_last() -> None:
+    here = Source([point(0, 60, messages_in=1, backlog_entries=5)], [(0, 60 * S)])
+    there = Source([point(60, 120, messages_in=2, backlog_entries=7)], [(0, 180 * S)])
+    cells = cells_of([here, there], [], 0, 3 * MINUTE_MS, MINUTE_MS)
+    assert column(cells, "messages_in") == [1, 2, 0]
+    assert column(cells, "backlog_entries") == [5, 7, 7]
+
+
+def test_parts_add_up_and_one_that_is_unknown_makes_the_whole_so() -> None:
+    one = minutes([point(0, 60, messages_in=1, stored_bytes=4)], [(0, 120)], 2)
+    other = minutes([point(0, 60, messages_in=2, stored_bytes=3)], [(0, 60)], 2)
+    cells = merged([one, other])
+    assert column(cells, "messages_in") == [3, 0]
+    assert [cell.known_ms // S for cell in cells] == [60, 0]
+    gone = merged([one, [other[0], None]])
+    assert [cell.known_ms // S for cell in gone] == [60, 60]
+
+
+def test_an_hour_is_as_wide_as_what_is_known_of_it() -> None:
+    points = [point(0, 60, messages_in=6, backlog_entries=2), point(1_200, 1_260, messages_in=1, backlog_entries=9)]
+    spans = [(0, 600 * S), (1_200 * S, 3_600 * S)]
+    cells = cells_of([Source(points, spans)], spans, 0, HOUR_MS, MINUTE_MS)
+    hour = hour_of(cells)
+    assert hour is not None
+    assert (hour.width_ms, hour.until_ms) == (3_000 * S, HOUR_MS)
+    assert (hour.value("messages_in"), hour.value("backlog_entries"), hour.value("backlog_max")) == (7, 9, 9)
+    assert hour_of(cells_of([], [], 0, HOUR_MS, MINUTE_MS)) is None
