@@ -289,8 +289,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 )
         if self.broker_number > self.brokers:
             raise ConfigError(f"broker_number = {self.broker_number} is more than brokers = {self.brokers}: raise the latter")
-        if self.brokers > 1 and self.ledger_url:
-            raise ConfigError("brokers above 1 is for logs on this machine: leave ledger_url empty, or use one broker")
+        if self.brokers > 1 and self.ledger_url and not self.metadata_url:
+            raise ConfigError(
+                "brokers above 1 with ledger_url, but without metadata_url: brokers that keep messages in one place share their "
+                "metadata as well, in PostgreSQL: set metadata_url, or leave ledger_url empty"
+            )
         if self.memory_budget_bytes < 2 * self.message_bytes_max:
             raise ConfigError(
                 f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "
@@ -319,6 +322,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 )
             if key == "broker_rpc_url" and scheme == "https" and not self.internal_tls:
                 raise ConfigError(f"{key} = {url[:80]!r} needs a certificate: set {INTERNAL_TLS}")
+
+    @property
+    def shared_storage(self) -> bool:
+        """Whether any broker could serve any topic: nothing of what they store is on one machine alone."""
+        return bool(self.metadata_url and self.ledger_url)
+
+    @property
+    def among_brokers(self) -> str:
+        """What names that must differ between brokers contain: nothing where there is one, or for the first one of a machine."""
+        if self.shared_storage:
+            return self.broker_id
+        return "" if self.broker_number == 1 else str(self.broker_number)
 
     @property
     def internal_tls(self) -> bool:

@@ -282,6 +282,9 @@ class MetaStore(Protocol):
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]: ...
 
+    async def subscriptions_by_id(self, ids: Iterable[int]) -> list[SubscriptionRecord]:
+        """Those of `ids` that there are."""
+
     async def create_subscription(
         self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
     ) -> SubscriptionRecord:

@@ -16,6 +16,9 @@ SESSION_KEPT_MS = 24 * 3_600_000  # how long a session that ended is still told 
 CHANGES_MAX = 1_000  # rows of one answer
 State: TypeAlias = Literal["owned", "draining", "free"]
 
+INSTANCE = "instance"  # among the addresses of a session: a random name that is kept beside what only one process may open
+SERVES = "broker_url"  # what no broker has among them before it takes traffic
+
 
 class NamespaceBundle(NamedTuple):
     """A range of hashes of the topics of ``tenant/namespace``: closed below, open above, but for the last one, which is closed."""
@@ -39,6 +42,24 @@ class BrokerSession(NamedTuple):
     session: int
     addresses: dict[str, str]
     live: bool
+
+    @property
+    def serves(self) -> bool:
+        """Whether clients can be sent to it."""
+        return self.live and SERVES in self.addresses
+
+
+def scope_of_broker(broker_id: str) -> str:
+    """The range of what a broker changes by itself: its ledgers, and the log of its cursors."""
+    return f"broker/{broker_id}"
+
+
+class EndedSession(NamedTuple):
+    """`fence`: of the range that the broker changed by itself."""
+
+    broker_id: str
+    session: int
+    fence: Fence
 
 
 class OwnershipRow(NamedTuple):
@@ -75,6 +96,16 @@ class SessionLost(StoreError):
     """The session was closed or replaced, or it expired: the broker owns nothing any more."""
 
 
+class NotRecovered(StoreError):
+    """The bundle is of a session that ended and whose cursor log nobody has recovered yet: `row` says which."""
+
+    retryable = True
+
+    def __init__(self, message: str, row: OwnershipRow) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 class BundleRefused(StoreError):
     """The bundle, or one that overlaps it, is somebody else's. `row` says whose."""
 
@@ -91,7 +122,21 @@ class OwnershipStore(Protocol):
 
     async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
         """The number of a new session, which lasts `LEASE_MS` from now. `replace`: whoever asks is certain that the former process
-        is gone, since it holds the lock of its log. Raises `SessionConflict`."""
+        is gone, since it holds the lock of its log. Nor does one conflict that had the same `INSTANCE`. Raises
+        `SessionConflict`."""
+
+    async def serve(self, broker_id: str, session: int, addresses: dict[str, str]) -> None:
+        """The broker takes traffic at `addresses` from now on, and has recovered the cursor logs of its earlier sessions. Raises
+        `SessionLost`."""
+
+    async def fence_session(self, broker_id: str, session: int, *, gone: bool = False) -> EndedSession:
+        """Ends this session of a broker, or the one that followed, which has expired, or of which the caller saw that its process
+        is `gone`, and takes over the range that is called `scope_of_broker`: that broker changes nothing any more. Raises
+        `SessionConflict` if it is alive."""
+
+    async def recovered(self, ended: EndedSession) -> None:
+        """The cursor log of this session and of all before has been recovered: others may acquire what they owned. Raises
+        `Fenced`."""
 
     async def renew_session(self, broker_id: str, session: int) -> None:
         """Lasts `LEASE_MS` from now again, also if it had expired. Raises `SessionLost`."""
@@ -101,7 +146,7 @@ class OwnershipStore(Protocol):
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool = False) -> OwnershipRow:
         """Takes over a bundle that nobody alive owns, with all that overlap it; one that is the session's already is returned as it
-        is. Raises `SessionLost`, `BundleRefused`."""
+        is. Raises `SessionLost`, `BundleRefused`, and `NotRecovered` where another broker's is not `recovered`."""
 
     async def drain_bundle(self, row: OwnershipRow) -> OwnershipRow:
         """Nobody is sent to it any more. This and the next three raise `Fenced` if `row` is not the newest."""

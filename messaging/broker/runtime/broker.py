@@ -287,8 +287,8 @@ class Broker:
     def new_producer_name(self) -> str:
         """Unique over restarts and brokers: the boot's number is part of it."""
         self._names_given += 1
-        number = self.settings.broker_number
-        boot = f"{self.boot_epoch}" if number == 1 else f"{number}.{self.boot_epoch}"
+        broker = self.settings.among_brokers
+        boot = f"{broker}.{self.boot_epoch}" if broker else f"{self.boot_epoch}"
         return f"{self.settings.cluster_name}-{boot}-{self._names_given}"
 
     # --- who may what

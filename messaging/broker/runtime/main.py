@@ -16,6 +16,7 @@ from typing import Protocol
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
 from messaging.background import BackgroundLoop, BackgroundLoops
+from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
 from messaging.broker.runtime.access import Access
@@ -35,15 +36,20 @@ from messaging.broker.runtime.orphans import (
     collect_of_this_run,
 )
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
-from messaging.broker.runtime.ownership.joining import join
+from messaging.broker.runtime.ownership.gone_brokers import LOOK_S as GONE_LOOK_S
+from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
+from messaging.broker.runtime.ownership.instance import Instance
+from messaging.broker.runtime.ownership.joining import join, join_shared, open_shared_session
+from messaging.broker.runtime.ownership.owners import Owners
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
-from messaging.storage.ledger_store import WHOLE, LedgerStore, StoreError, Unreachable
+from messaging.storage.ledger_store import WHOLE, Fence, Fenced, LedgerStore, StoreError, Unreachable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.write.segment_files import NO_DESCRIPTOR
 from messaging.storage.managed import generations
@@ -51,7 +57,9 @@ from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import LedgerLimits
+from messaging.storage.meta_store import tenant_of
 from messaging.storage.next_commit import NextCommit
+from messaging.storage.ownership import scope_of_broker
 from messaging.storage.sql.meta_store import SqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -59,6 +67,7 @@ from messaging.tls import server_context
 log = logs.get_logger("broker")
 
 STOP_S = 8.0
+EXIT_LOST = 75  # a new start helps (EX_TEMPFAIL)
 
 
 class Ledgers(LedgerStore, generations.NamedLog, Protocol):
@@ -72,8 +81,8 @@ class StorageUnreachable(Exception):
 
 
 def main(settings: Settings) -> int:
-    """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend, and
-    `StorageUnreachable`."""
+    """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop, `EXIT_LOST` where other brokers took over what this one had.
+    Raises `ConfigError` for what a person has to mend, and `StorageUnreachable`."""
     logs.setup("broker", settings)
     settings = _with_descriptors(settings)
     try:
@@ -114,14 +123,25 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
         announce(settings, service)
         stack.callback(_withdraw, settings)
         log.info("broker.ready", broker_url=service.addresses.broker_url, boot_epoch=service.boot_epoch)
-        await stopping.wait()
-        log.info("broker.stopping")
+        lost = await _until_stopped(service, stopping)
+        log.info("broker.stopping", lost=lost)
         try:
             async with asyncio.timeout(STOP_S):
                 await service.stop()
         except TimeoutError:
             log.error("broker.stop_slow", seconds=STOP_S)
-    return 0
+    return EXIT_LOST if lost else 0
+
+
+async def _until_stopped(service: Broker, stopping: asyncio.Event) -> bool:
+    """Whether it is because another broker took this one's bundles over."""
+    ends = [asyncio.create_task(stopping.wait())]
+    if isinstance(service.owners, FleetMember):
+        ends.append(asyncio.create_task(service.owners.lost.wait()))
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for each in ends:
+        each.cancel()
+    return not stopping.is_set()
 
 
 async def start(settings: Settings, stack: AsyncExitStack, background: BackgroundLoops | None = None) -> Broker:
@@ -141,8 +161,16 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         meta = _metadata(settings, background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
-        scope = WHOLE if settings.broker_number == 1 else f"broker/{settings.broker_number}"
-        certain = await generations.match(store, meta, scope)
+        shared = settings.shared_storage
+        session, scope = 0, _scope(settings)
+        certain = False
+        if shared:
+            instance = Instance(folder)
+            stack.callback(instance.close)
+            await generations.match_shared(store, meta)
+            session = await open_shared_session(settings, meta, instance)
+        else:
+            certain = await generations.match(store, meta, scope)
         newest_ledger_id = max(await store.ledger_ids(scope), default=0)
         if store.generation != generations.ACCEPTED:
             _require_same_age(await meta.first_free_ledger_id(), newest_ledger_id)
@@ -178,6 +206,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise failure(_for_broker(settings, f"the broker cannot open its storage: {error}")) from error
     access = Access(settings, wall_ms, background, reserve)
     access.load()
+    owner_map = OwnerMap()
     storage = Storage(
         store,
         meta,
@@ -188,11 +217,13 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         background=background,
         reserve=reserve,
         next_commit=store.next_commit if isinstance(store, LocalLedgerStore) else NextCommit(),
+        bundle_fence=partial(_bundle_fence, owner_map, owned.fence, settings.broker_id) if shared else None,
     )
     if isinstance(store, LocalLedgerStore):
         storage.damage["segment"] += len(store.damage)
-    certain = await _begin_generation(store, meta, owned) and certain
-    stack.push_async_callback(_end_generation, store, meta, owned)
+    if not shared:
+        certain = await _begin_generation(store, meta, owned) and certain
+        stack.push_async_callback(_end_generation, store, meta, owned)
     cursors = CursorLog(storage, checkpoint_bytes=checkpoint_bytes(settings.reserved_bytes))
     try:
         await cursors.start()
@@ -200,8 +231,14 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise ConfigError(f"the broker cannot read its cursors: {error}") from error
     stack.push_async_callback(cursors.stop)
     addresses = listeners.addresses(settings)
+    boundaries_of = access.view.boundaries_of
+    owners: Owners
     try:
-        owners = await join(settings, meta, owned, access.view.boundaries_of, asdict(addresses))
+        if shared:
+            owners = await join_shared(storage, meta, cursors, session, owner_map, boundaries_of)
+            owners.keep(background)
+        else:
+            owners = await join(settings, meta, owned, boundaries_of, asdict(addresses))
     except StoreError as error:
         raise ConfigError(f"the broker cannot read which topics are its own: {error}") from error
     service = Broker(settings, storage, cursors, access, owned.fence.epoch, owners)
@@ -235,7 +272,11 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.start_background_loops()
     _watch_databases(service, store)
     if isinstance(owners, FleetMember):
-        owners.keep(background)
+        if shared:
+            await owners.serve(asdict(addresses))
+            background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(owners).look)
+        else:
+            owners.keep(background)
         stack.push_async_callback(owners.stop)
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)
     stack.callback(finishing.cancel)
@@ -246,6 +287,22 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     background.spawn(collect_after_start(storage, certain=certain), LOOP)
     background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service
+
+
+def _scope(settings: Settings) -> str:
+    """The range that this broker owns as a whole."""
+    if settings.shared_storage:
+        return scope_of_broker(settings.broker_id)
+    return WHOLE if settings.broker_number == 1 else scope_of_broker(str(settings.broker_number))
+
+
+def _bundle_fence(owners: OwnerMap, own: Fence, broker_id: str, topic: str) -> Fence:
+    if tenant_of(topic) == OWN_TENANT:
+        return own
+    fence = owners.fence_of(topic, broker_id)
+    if fence is None:
+        raise Fenced(f"the bundle of {topic} belongs to another broker")
+    return fence
 
 
 def _watch_databases(service: Broker, store: Ledgers) -> None:

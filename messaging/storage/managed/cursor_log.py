@@ -12,7 +12,8 @@ When the store refuses a delta, those waiting for it are told, and deltas are re
 memory include every delta, so a checkpoint on a new ledger repairs everything: it is retried until it succeeds. It is not retried
 if the store failed permanently or has another owner. A start on a full disk is such a case: deltas are refused from the beginning.
 
-Entry: ``subscription id u64 | delta``.
+Entry: ``subscription id u64 | delta``. No delta: what came before of this cursor is in MetaStore, and another broker may go on
+with it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 
 from messaging.background import ONE_OFF
-from messaging.storage.ledger_store import EARLIEST, WHOLE, DiskFull, Fenced, LedgerWriter, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, WHOLE, DiskFull, Fenced, LedgerWriter, Position, StoreError, Unavailable
 from messaging.storage.managed.cursor_recovery import copy_deltas, entry_of, read_deltas
 from messaging.storage.managed.cursor_snapshots import CursorSnapshots, StoredCursor
 from messaging.storage.managed.delta_batcher import DeltaBatcher, Done
@@ -36,6 +38,7 @@ KEY = "cursor-ledgers"
 CHECKPOINT_BYTES = 16 << 20  # at most
 LEDGERS_MAX = 8  # each crash leaves one; above this number, a start with disk space merges them into a new one
 PROPERTIES = {"reserved": "cursor"}
+SAVED_AT_ONCE = 1_000  # cursors that are restored and saved without their topics, at a time
 RETRY_S = 0.5  # after a failure; doubled after each attempt
 LOOP = "checkpoint_cursors"
 
@@ -68,6 +71,7 @@ class CursorLog:
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics have not been loaded since the start
         self._carried_bytes = 0  # size of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or with refused deltas
+        self._kept: set[int] = set()  # cursors of topics that are not loaded any more, and that could not be saved
         self._ledgers: list[int] = []
         self.refusing: StoreError | None = None  # why acknowledgements are not stored; None while they are
         self.checkpointing: asyncio.Task[None] | None = None  # in the background
@@ -82,8 +86,10 @@ class CursorLog:
         self._ledgers = await cursor_ledgers(self.storage.meta, self.storage.fence.scope)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
-                if subscription_id:
+                if subscription_id and delta:
                     self.recovered.setdefault(subscription_id, []).append(delta)
+                else:
+                    self.recovered.pop(subscription_id, None)
         self._started = True
         try:
             await self._begin_ledger()
@@ -131,6 +137,7 @@ class CursorLog:
         """From now on checkpoints save this cursor, which has applied its recovered deltas. Call it when the load can no longer
         fail."""
         self.states.cursors[subscription_id] = cursor
+        self._kept.discard(subscription_id)
         if self.recovered.pop(subscription_id, None):
             self._changed.add(subscription_id)
 
@@ -141,16 +148,63 @@ class CursorLog:
             failed = await self.states.save(ids)
         except StoreError as error:
             failed = dict.fromkeys(ids, error)
-        for subscription_id in ids:
-            if subscription_id not in failed:
-                self.states.forget(subscription_id)
+        self._dropped(set(ids) - failed.keys())
         if failed:
             self._changed |= failed.keys()
+            self._kept |= failed.keys()
             self._report(failed)
             self.begin_checkpoint()
 
+    def _dropped(self, ids: set[int]) -> None:
+        """They are saved, and not in memory any more."""
+        self._kept -= ids
+        for subscription_id in sorted(ids):
+            self.states.forget(subscription_id)
+            if self.storage.bundle_fence is not None:  # where it is loaded next, what is in this log must not be applied again
+                self._batches.append(entry_of(subscription_id, b""), None)
+
+    async def saved(self) -> None:
+        """Returns when another broker may go on with any cursor that was released: nothing that is in this log counts for it any
+        more. Raises `StoreError`, and what one of them acknowledged is still here alone."""
+        if self._kept:
+            failed = await self.states.save(self._kept)
+            self._dropped(self._kept - failed.keys())
+            if failed:
+                subscription_id, error = next(iter(failed.items()))
+                raise Unavailable(f"the cursor of subscription {subscription_id} cannot be saved: {error}")
+        stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        self.when_durable(stored.set_result)
+        error_of_log = await stored
+        if error_of_log is not None:
+            raise error_of_log
+
+    async def save_recovered(self, restored: Callable[[dict[int, list[bytes]]], Awaitable[dict[int, StoredCursor]]]) -> None:
+        """Saves what the last run left, without loading topics, and keeps nothing of it. `restored` makes the cursors of some
+        subscriptions from their deltas; those that it leaves out are somebody else's. Raises `StoreError`."""
+        if not self.recovered:
+            return
+        while self.recovered:
+            some = dict(islice(self.recovered.items(), SAVED_AT_ONCE))
+            cursors = await restored(some)
+            for subscription_id in some:
+                if subscription_id in cursors:
+                    self.claim(subscription_id, cursors[subscription_id])
+                else:
+                    self.forget(subscription_id)
+            await self.release(list(cursors))
+            await self.saved()
+        await self.checkpoint()
+
+    async def end(self) -> None:
+        """Nothing is left in this log, and nobody writes to it any more. Raises `StoreError`."""
+        await self.stop()
+        await self._name_ledgers([])
+        for ledger_id in self._ledgers:
+            await self.storage.ledgers.delete(self.storage.fence, ledger_id)
+
     def forget(self, subscription_id: int) -> None:
         """The subscription was deleted."""
+        self._kept.discard(subscription_id)
         self.states.forget(subscription_id)
         self.recovered.pop(subscription_id, None)
         self._changed.discard(subscription_id)

@@ -11,6 +11,8 @@ The names are written one after the other, and a crash may come in between:
 The log matches if it has either name. What changed within a generation no name tells: after a crash, metadata may have been
 restored from a backup that was taken while the broker ran. Newer ledgers than it knows are noticed by their ids; what is left is
 why nothing is deleted as an orphan for a while, unless the last owner stopped cleanly.
+
+Where several brokers share both, each has a part of what changes, and none could give them a new name: they keep the first one.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import Protocol
 
 import msgspec
 
-from messaging.storage.ledger_store import WHOLE, Fence, StoreError
+from messaging.storage.ledger_store import WHOLE, Fence, Fenced, StoreError
 from messaging.storage.meta_store import MetaStore
 
 KEY = "store/generation"  # of the range that is `WHOLE`
+SHARED_KEY = "store/generation-of-all"
 ACCEPTED = "accepted"  # of a log whose operator said that it takes the metadata there is
 
 
@@ -72,6 +75,28 @@ async def match(ledgers: NamedLog, meta: MetaStore, scope: str = WHOLE) -> bool:
         of_log, of_metadata = ledgers.generation or "(none)", named.current or "(none)"
         raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {of_metadata}")
     return named.stopped and ledgers.generation == named.current
+
+
+async def match_shared(ledgers: NamedLog, meta: MetaStore) -> None:
+    """Of stores that several brokers share: the first one names them. Raises `GenerationConflict`, `StoreError`."""
+    while True:
+        stored = await meta.get_value(SHARED_KEY)
+        if stored is not None and ledgers.generation != ACCEPTED:
+            if stored.decode() != ledgers.generation:
+                of_log = ledgers.generation or "(none)"
+                raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {stored.decode()}")
+            return
+        if stored is None:
+            await match(ledgers, meta)  # with one broker there was one log
+        named = ledgers.generation not in ("", ACCEPTED)
+        generation = ledgers.generation if named else secrets.token_hex(8)
+        try:
+            await meta.put_value(await meta.acquire(SHARED_KEY), SHARED_KEY, generation.encode())
+        except Fenced:  # another broker does the same
+            continue
+        if not named:
+            await ledgers.name_generation(generation)
+        return
 
 
 async def renew(ledgers: NamedLog, meta: MetaStore, fence: Fence, *, stopped: bool = False) -> None:

@@ -53,7 +53,7 @@ class ManagedLedger(Appender):
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
         if kept != record.ledgers:
             try:
-                record = await storage.meta.cas_topic(storage.fence, record.with_ledgers(kept))
+                record = await storage.meta.cas_topic(storage.fence_of(record.name), record.with_ledgers(kept))
             except StoreError as error:  # a reader need not store it; the next one to open the topic finds it out again
                 logger.warning("where the ledgers of %s end could not be noted: %s", record.name, error)
                 return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
@@ -74,7 +74,7 @@ class ManagedLedger(Appender):
                 logger.warning("%s is made without a ledger: %s", record.name, error)
             else:
                 return made
-        return cls(storage, await storage.meta.cas_topic(storage.fence, record), properties)
+        return cls(storage, await storage.meta.cas_topic(storage.fence_of(record.name), record), properties)
 
     # --- reading
 
@@ -173,7 +173,7 @@ class ManagedLedger(Appender):
     async def delete(self) -> None:
         """Closes and removes the topic with all its ledgers."""
         await self.close()
-        await self.storage.meta.delete_topic(self.storage.fence, self.record.name)
+        await self.storage.meta.delete_topic(self.storage.fence_of(self.record.name), self.record.name)
         for ledger_id in self.record.ledger_ids:
             await self.storage.delete_ledger(ledger_id)
 

@@ -26,6 +26,9 @@ class Storage:
     """The stores as used by the owner of one range, its clock (milliseconds) and limits, and what belongs to the process:
     background tasks, the disk space reserve, counters of damage.
 
+    `bundle_fence`: under which a topic's record and what belongs to it change, by its name, where that is not the fence of all that
+    this broker owns. Raises `Fenced` for a topic that it does not own.
+
     `left`: ledgers of this owner that are to be deleted later (`managed.orphans`). With the name of a topic: only if its record
     does not refer to it.
 
@@ -44,11 +47,16 @@ class Storage:
     left: dict[int, str] = field(default_factory=dict)
     references: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_commit: NextCommit = field(default_factory=NextCommit)
+    bundle_fence: Callable[[str], Fence] | None = None
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
     @property
     def fence(self) -> Fence:
         return self.owned.fence
+
+    def fence_of(self, topic: str) -> Fence:
+        """Of what is changed in the metadata for one topic, by its full name. Raises `Fenced`."""
+        return self.owned.fence if self.bundle_fence is None else self.bundle_fence(topic)
 
     def safe_expiry_ms(self) -> int:
         """Anything older than this may be deleted; see `messaging/clock.py`."""

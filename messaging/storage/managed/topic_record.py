@@ -84,7 +84,7 @@ class OwnedTopicRecord:
                 raise LedgerClosed(f"topic {self.record.name} was closed")
             wanted = change(self.record)
             try:
-                self.record = await self.storage.meta.cas_topic(self.storage.fence, wanted)
+                self.record = await self.storage.meta.cas_topic(self.storage.fence_of(wanted.name), wanted)
             except MetaConflict as error:
                 if not wanted.version:
                     raise

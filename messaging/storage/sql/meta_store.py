@@ -42,9 +42,9 @@ class SqlMetaStore:
 
     def __init__(self, thread: CommitThread, pages: TopicPages, now_ms: str, lock: str = "") -> None:
         self.thread = thread
-        self.ownership = SqlOwnershipStore(thread, lambda db: int(db.execute(now_ms).fetchone()[0]))
+        self.ownership = SqlOwnershipStore(thread, lambda db: int(db.execute(now_ms).fetchone()[0]), lock)
         self._pages = pages
-        self._lock = lock
+        self.lock = lock
         self._call = self.thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
@@ -78,7 +78,7 @@ class SqlMetaStore:
         """`run`, in a transaction in which `fence` is the newest of its scope. Raises `Fenced`. `turn`: see `CommitThread.call`."""
 
         def fenced(db: Database) -> T:
-            tables.check_fence(db, fence, self._lock)
+            tables.check_fence(db, fence, self.lock)
             return run(db)
 
         return await self._call(fenced, turn)
@@ -278,18 +278,13 @@ class SqlMetaStore:
         sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
         await self._change(fence, lambda db: db.executemany(sql, rows) and None, CURSORS)
 
+    async def subscriptions_by_id(self, ids: Iterable[int]) -> list[SubscriptionRecord]:
+        asked = list(ids)
+        return await self._call(lambda db: [tables.subscription(row) for row in tables.by_id(db, "*", asked)])
+
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         asked = list(ids)
-
-        def run(db: Database) -> set[int]:
-            existing: set[int] = set()
-            for begin in range(0, len(asked), tables.IN_MAX):
-                some = asked[begin : begin + tables.IN_MAX]
-                sql = f"select id from subscription where id in ({', '.join('?' * len(some))})"
-                existing.update(subscription_id for (subscription_id,) in db.execute(sql, some))
-            return existing
-
-        return await self._call(run)
+        return await self._call(lambda db: {subscription_id for (subscription_id,) in tables.by_id(db, "id", asked)})
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         sql = "select record from schema_version where topic = ? order by version"

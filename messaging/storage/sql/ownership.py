@@ -6,19 +6,23 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from messaging.storage.ledger_store import Fenced
+from messaging.storage.ledger_store import Fence, Fenced
 from messaging.storage.ownership import (
     CHANGES_MAX,
+    INSTANCE,
     LEASE_MS,
     SESSION_KEPT_MS,
     BrokerSession,
     BundleRefused,
+    EndedSession,
     NamespaceBundle,
+    NotRecovered,
     OwnershipChanges,
     OwnershipRow,
     SessionConflict,
     SessionLost,
     State,
+    scope_of_broker,
 )
 from messaging.storage.sql import tables
 from messaging.storage.sql.thread import CommitThread, Database
@@ -26,13 +30,15 @@ from messaging.storage.sql.thread import CommitThread, Database
 T = TypeVar("T")
 
 _CHANGE = "store/ownership-change"
+_RECOVERED = "session-recovered/"
 _BUNDLES, _SESSIONS = "/bundles", "/sessions"  # turns; no tenant is called so. A session is renewed whatever a bundle waits for
 _COLUMNS = "namespace, lower, upper, broker_id, session, epoch, state, pinned, change"
 
 
 def open_session(db: Database, now_ms: int, broker_id: str, addresses: dict[str, str], replace: bool) -> int:
     former = _sessions(db, now_ms, broker_id)
-    if former and former[0].live and not replace:
+    same = bool(former) and INSTANCE in addresses and former[0].addresses.get(INSTANCE) == addresses[INSTANCE]
+    if former and former[0].live and not (replace or same):
         where = former[0].addresses.get("broker_url", "another address")
         raise SessionConflict(
             f"a broker with the id {broker_id} is alive at {where}: stop it, or give this one an id of its own (broker_id)"
@@ -50,6 +56,39 @@ def renew_session(db: Database, now_ms: int, broker_id: str, session: int) -> No
     sql = "update broker_session set expires_ms = ? where broker_id = ? and session = ? and expires_ms > 0"
     if db.execute(sql, (now_ms + LEASE_MS, broker_id, session)).rowcount != 1:
         raise SessionLost(f"session {session} of broker {broker_id} was closed or replaced")
+
+
+def serve(db: Database, now_ms: int, broker_id: str, session: int, addresses: dict[str, str]) -> None:
+    sql = "update broker_session set addresses = ?, expires_ms = ? where broker_id = ? and session = ? and expires_ms > 0"
+    if db.execute(sql, (tables.encode(addresses), now_ms + LEASE_MS, broker_id, session)).rowcount != 1:
+        raise SessionLost(f"session {session} of broker {broker_id} was closed or replaced")
+    _set_recovered(db, broker_id, session - 1)
+
+
+def fence_session(db: Database, now_ms: int, broker_id: str, session: int, gone: bool) -> EndedSession:
+    for last in _sessions(db, now_ms, broker_id):
+        if last.live and not (gone and last.session == session):
+            raise SessionConflict(f"broker {broker_id} is alive, with session {last.session}")
+        session = last.session
+        close_session(db, now_ms, broker_id, session)
+    scope = scope_of_broker(broker_id)
+    return EndedSession(broker_id, session, Fence(scope, tables.raise_epoch(db, scope, 0)))
+
+
+def recovered(db: Database, ended: EndedSession, lock: str) -> None:
+    tables.check_fence(db, ended.fence, lock)
+    _set_recovered(db, ended.broker_id, ended.session)
+
+
+def _set_recovered(db: Database, broker_id: str, session: int) -> None:
+    if session > _recovered(db, broker_id):
+        tables.put_value(db, _RECOVERED + broker_id, str(session).encode())
+
+
+def _recovered(db: Database, broker_id: str) -> int:
+    """The last session of a broker whose cursor log was recovered."""
+    (session,) = db.execute("select value from value where key = ?", (_RECOVERED + broker_id,)).fetchone() or (0,)
+    return int(session)
 
 
 def close_session(db: Database, now_ms: int, broker_id: str, session: int) -> None:
@@ -71,6 +110,8 @@ def acquire_bundle(db: Database, now_ms: int, bundle: NamespaceBundle, broker_id
         if owned or (row.pinned and row.broker_id != broker_id):
             whose = f"broker {row.broker_id}, session {row.session}" + ("" if owned else ", which is gone and has its log")
             raise BundleRefused(f"{row.bundle} belongs to {whose}", row)
+        if row.broker_id not in ("", broker_id) and row.session > _recovered(db, row.broker_id):
+            raise NotRecovered(f"the cursors of {row.bundle} are in the log of broker {row.broker_id}, which is gone", row)
     # What is stored of a part of them is pinned where it is.
     pinned = pinned or any(row.pinned for row in overlapping)
     _forget(db, overlapping)
@@ -171,9 +212,10 @@ def _sessions(db: Database, now_ms: int, broker_id: str = "") -> list[BrokerSess
 
 
 class SqlOwnershipStore:
-    """`now_ms` asks the database for the time: brokers' clocks may differ, its own is one."""
+    """`now_ms` asks the database for the time: brokers' clocks may differ, its own is one. `lock`: see `tables.check_fence`."""
 
-    def __init__(self, thread: CommitThread, now_ms: Callable[[Database], int]) -> None:
+    def __init__(self, thread: CommitThread, now_ms: Callable[[Database], int], lock: str) -> None:
+        self._lock = lock
         self._call = thread.call
         self._now_ms = now_ms
 
@@ -188,6 +230,15 @@ class SqlOwnershipStore:
 
     async def renew_session(self, broker_id: str, session: int) -> None:
         await self._timed(renew_session, broker_id, session, turn=_SESSIONS)
+
+    async def serve(self, broker_id: str, session: int, addresses: dict[str, str]) -> None:
+        await self._timed(serve, broker_id, session, addresses, turn=_SESSIONS)
+
+    async def fence_session(self, broker_id: str, session: int, *, gone: bool = False) -> EndedSession:
+        return await self._timed(fence_session, broker_id, session, gone, turn=_SESSIONS)
+
+    async def recovered(self, ended: EndedSession) -> None:
+        await self._run(recovered, ended, self._lock)
 
     async def close_session(self, broker_id: str, session: int) -> None:
         await self._timed(close_session, broker_id, session, turn=_SESSIONS)

@@ -169,6 +169,13 @@ def reserve_ledger_ids(db: Database, count: int, after: int) -> int:
     return stop
 
 
+def by_id(db: Database, columns: str, ids: list[int]) -> Iterator[tuple[Any, ...]]:
+    """Of the subscriptions with these ids."""
+    for begin in range(0, len(ids), IN_MAX):
+        some = ids[begin : begin + IN_MAX]
+        yield from db.execute(f"select {columns} from subscription where id in ({', '.join('?' * len(some))})", some)
+
+
 def subscription(row: tuple[Any, ...]) -> SubscriptionRecord:
     subscription_id, topic, name, created_ms, ledger_id, entry_id, state, properties = row
     return SubscriptionRecord(

@@ -12,10 +12,12 @@ from messaging.storage.ledger_store import Fence, Fenced
 from messaging.storage.meta_store import TopicRecord
 from messaging.storage.ownership import (
     CHANGES_MAX,
+    INSTANCE,
     LEASE_MS,
     SESSION_KEPT_MS,
     BundleRefused,
     NamespaceBundle,
+    NotRecovered,
     OwnershipRow,
     SessionConflict,
     SessionLost,
@@ -39,11 +41,15 @@ class Shared:
     def __init__(self, meta: SqlMetaStore) -> None:
         self.now_ms = 1_000_000
         self.meta = meta
-        self.ownership = SqlOwnershipStore(meta.thread, lambda db: self.now_ms)
+        self.ownership = SqlOwnershipStore(meta.thread, lambda db: self.now_ms, meta.lock)
 
     async def owner(self, bundle: NamespaceBundle, broker_id: str, *, pinned: bool = False) -> OwnershipRow:
         session = await self.ownership.open_session(broker_id, ADDRESSES, replace=True)
         return await self.ownership.acquire_bundle(bundle, broker_id, session, pinned=pinned)
+
+    async def ended(self, broker_id: str, session: int) -> None:
+        """By another broker, which recovered its log."""
+        await self.ownership.recovered(await self.ownership.fence_session(broker_id, session))
 
     async def may_write(self, fence: Fence) -> bool:
         try:
@@ -103,6 +109,7 @@ async def test_a_closed_session_is_over(shared: Shared) -> None:
         await shared.ownership.renew_session("b1", row.session)
     with pytest.raises(SessionLost):
         await shared.ownership.acquire_bundle(WHOLE, "b1", row.session)
+    await shared.ended("b1", row.session)
     assert (await shared.owner(WHOLE, "b2")).epoch > row.epoch
 
 
@@ -149,6 +156,8 @@ async def test_what_does_not_overlap_it_is_free(shared: Shared, asked: Namespace
 async def test_whoever_takes_over_makes_the_former_owner_harmless(shared: Shared, asked: NamespaceBundle) -> None:
     former = [await shared.owner(LOWER, "b1"), await shared.owner(UPPER, "b2")]
     shared.now_ms += LEASE_MS
+    for each in former:
+        await shared.ended(each.broker_id, each.session)
     row = await shared.owner(asked, "b3")
     assert row.epoch > former[0].epoch
     assert await shared.may_write(row.fence)
@@ -157,6 +166,55 @@ async def test_whoever_takes_over_makes_the_former_owner_harmless(shared: Shared
     for change in (shared.ownership.drain_bundle, shared.ownership.release_bundle):
         with pytest.raises(Fenced):
             await change(former[0])
+
+
+async def test_nobody_acquires_what_a_broker_had_before_its_log_was_recovered(shared: Shared) -> None:
+    row = await shared.owner(WHOLE, "b1")
+    shared.now_ms += LEASE_MS
+    session = await shared.ownership.open_session("b2", ADDRESSES)
+    for _ in range(2):
+        with pytest.raises(NotRecovered) as left:
+            await shared.ownership.acquire_bundle(LOWER, "b2", session)
+        assert left.value.row == row
+        ended = await shared.ownership.fence_session("b1", row.session)
+    with pytest.raises(SessionLost):
+        await shared.ownership.renew_session("b1", row.session)
+    again = await shared.ownership.fence_session("b1", row.session)
+    with pytest.raises(Fenced):
+        await shared.ownership.recovered(ended)
+    await shared.ownership.recovered(again)
+    assert (await shared.ownership.acquire_bundle(LOWER, "b2", session)).epoch > row.epoch
+
+
+async def test_a_broker_that_is_alive_is_not_ended(shared: Shared) -> None:
+    row = await shared.owner(WHOLE, "b1")
+    with pytest.raises(SessionConflict, match="b1 is alive"):
+        await shared.ownership.fence_session("b1", row.session)
+    assert (await shared.ownership.fence_session("b1", row.session, gone=True)).session == row.session
+    following = await shared.ownership.open_session("b1", ADDRESSES)
+    with pytest.raises(SessionConflict, match=f"session {following}"):
+        await shared.ownership.fence_session("b1", row.session, gone=True)
+    shared.now_ms += LEASE_MS
+    assert (await shared.ownership.fence_session("b1", row.session)).session == following, "it left nothing either"
+
+
+async def test_a_broker_that_recovered_its_own_log_gives_back_what_it_had(shared: Shared) -> None:
+    row = await shared.owner(WHOLE, "b1")
+    session = await shared.ownership.open_session("b1", {}, replace=True)
+    other = await shared.ownership.open_session("b2", ADDRESSES)
+    with pytest.raises(NotRecovered):
+        await shared.ownership.acquire_bundle(WHOLE, "b2", other)
+    assert not (await shared.ownership.ownership_changes(0)).sessions[0].serves
+    await shared.ownership.serve("b1", session, ADDRESSES)
+    assert (await shared.ownership.ownership_changes(0)).sessions[0].serves
+    assert (await shared.ownership.acquire_bundle(WHOLE, "b2", other)).epoch > row.epoch
+
+
+async def test_a_process_with_the_name_of_the_former_one_replaces_its_session(shared: Shared) -> None:
+    first = await shared.ownership.open_session("b1", {INSTANCE: "a"})
+    with pytest.raises(SessionConflict, match="a broker with the id b1 is alive"):
+        await shared.ownership.open_session("b1", {INSTANCE: "b"})
+    assert await shared.ownership.open_session("b1", {INSTANCE: "a"}) == first + 1
 
 
 async def test_epochs_rise_for_ever(shared: Shared) -> None:
@@ -168,6 +226,7 @@ async def test_epochs_rise_for_ever(shared: Shared) -> None:
     parts = await shared.ownership.split_bundle(await shared.owner(WHOLE, "b1"), [HALF])
     epochs.append(min(part.epoch for part in parts))
     await shared.ownership.close_session("b1", parts[0].session)
+    await shared.ended("b1", parts[0].session)
     epochs.append((await shared.owner(WHOLE, "b2")).epoch)
     assert epochs == sorted(set(epochs))
 
@@ -261,6 +320,7 @@ async def test_nothing_is_handed_to_who_is_not_alive(shared: Shared) -> None:
 async def test_an_owner_that_dies_while_it_drains_is_taken_over(shared: Shared) -> None:
     drained = await shared.ownership.drain_bundle(await shared.owner(WHOLE, "b1"))
     shared.now_ms += LEASE_MS
+    await shared.ended("b1", drained.session)
     assert (await shared.owner(WHOLE, "b2")).state == "owned"
     with pytest.raises(Fenced):
         await shared.ownership.hand_over_bundle(drained, "b1")

@@ -13,22 +13,36 @@ from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Answer, NotNow, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
-from messaging.storage.ledger_store import Fenced, LedgerClosed, Unavailable
+from messaging.storage.ledger_store import Fence, Fenced, LedgerClosed, Unavailable
+from messaging.storage.meta_store import namespace_of
 from messaging.storage.ownership import (
+    SERVES,
     BundleRefused,
     NamespaceBundle,
+    NotRecovered,
     OwnershipChanges,
     OwnershipRow,
     SessionConflict,
     SessionLost,
 )
 from messaging.storage.sql import ownership
-from tests.simulation.ownership.database import Opened, SharedDatabase, append, open_topic, save_cursor
+from tests.simulation.ownership.database import (
+    Opened,
+    SharedDatabase,
+    acknowledge,
+    append,
+    open_topic,
+    recover_log,
+    save_the_rest,
+    start_broker,
+    unload,
+)
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 Task: TypeAlias = Generator[Call, Any, None]
 PAGE_ROWS = 3  # few, so that rows change between two pages
-REFUSED = (Fenced, LedgerClosed, Unavailable, SessionLost, BundleRefused, SessionConflict)
+REFUSED = (Fenced, LedgerClosed, Unavailable, SessionLost, BundleRefused, SessionConflict, NotRecovered)
+ADDRESSES = {SERVES: "pulsar://somewhere"}
 
 
 @dataclass
@@ -54,10 +68,6 @@ class Loaded:
     mark_delete: int
 
 
-def namespace_of(topic: str) -> str:
-    return "/".join(topic.removeprefix("persistent://").split("/")[:2])
-
-
 class BrokerLife:
     """One process of a broker, from its start to its end. `clock_s` never goes back, and may run at a rate of its own."""
 
@@ -67,6 +77,8 @@ class BrokerLife:
         self.boundaries = boundaries  # as it last heard
         self.owners = OwnerMap()
         self.session = 0
+        self.fence = Fence("", 0)  # of what it changes by itself
+        self.lost = False  # others took it for gone: it ends
         self.lease: Lease | None = None
         self.loaded: dict[str, Loaded] = {}
         self.busy: set[object] = set()  # what it does once at a time
@@ -99,15 +111,18 @@ class BrokerLife:
         except SessionConflict:
             self.count("sessions refused")
             return
-        self.lease = Lease(began_s)
+        self.fence = yield (start_broker, (self.broker_id,))
+        yield (recover_log, (self.fence, self.broker_id))
+        yield _timed(ownership.serve, self.broker_id, self.session, ADDRESSES)
         yield from self.poll()
+        self.lease = Lease(began_s)
 
     def renew(self) -> Task:
         began_s = self.clock_s()
         try:
             yield _timed(ownership.renew_session, self.broker_id, self.session)
         except SessionLost:
-            self.lease = None
+            self.lease, self.lost = None, True
             self.count("sessions lost")
             return
         if self.lease is not None:
@@ -131,21 +146,41 @@ class BrokerLife:
             self.owners.put(refused.row)
             self.count("refused")
             yield from self.poll()
+        except NotRecovered as left:
+            yield from self.end_session(left.row.broker_id, left.row.session)
+
+    def end_session(self, broker_id: str, session: int) -> Task:
+        """Of a broker that seems to be gone."""
+        ended = yield _timed(ownership.fence_session, broker_id, session, False)
+        yield (recover_log, (ended.fence, broker_id))
+        yield _plain(ownership.recovered, ended, "")
+        self.count("recovered")
+        yield from self.poll()
+
+    def drain(self, row: OwnershipRow) -> Generator[Call, Any, OwnershipRow]:
+        drained: OwnershipRow = yield _plain(ownership.drain_bundle, row)
+        self.owners.put(drained)
+        for topic in [topic for topic, loaded in self.loaded.items() if loaded.row.bundle == row.bundle]:
+            mark_delete = self.loaded.pop(topic).mark_delete
+            yield (unload, (self.fence, self.broker_id, topic, mark_delete))
+        yield (save_the_rest, (self.fence, self.broker_id, frozenset(self.loaded)))
+        return drained
 
     def hand_over(self, row: OwnershipRow, broker_id: str) -> Task:
-        drained = yield _plain(ownership.drain_bundle, row)
-        self.owners.put(drained)
+        drained = yield from self.drain(row)
         self.owners.put((yield _timed(ownership.hand_over_bundle, drained, broker_id)))
         self.count("handed over")
 
     def release(self, row: OwnershipRow) -> Task:
-        yield _plain(ownership.release_bundle, row)
+        yield _plain(ownership.release_bundle, (yield from self.drain(row)))
         self.count("released")
         yield from self.poll()
 
     def split(self, row: OwnershipRow, cut: int) -> Task:
-        for part in (yield _plain(ownership.split_bundle, row, [cut])):
+        drained = yield from self.drain(row)
+        for part in (yield _plain(ownership.split_bundle, drained, [cut])):
             self.owners.put(part)
+            self.owners.put((yield _timed(ownership.hand_over_bundle, part, self.broker_id)))
         self.count("split")
 
     # --- its topics
@@ -158,9 +193,11 @@ class BrokerLife:
                 return
             self.busy.add(("open", topic))
             try:
-                opened: Opened = yield (open_topic, (row.fence, topic))
+                opened: Opened = yield (open_topic, (row.fence, topic, self.broker_id))
             finally:
                 self.busy.discard(("open", topic))
+            if self.owners.row_at(*_place(topic)) != row:
+                raise Fenced(f"{row.bundle} was given away while {topic} was opened")
             loaded = self.loaded[topic] = Loaded(row, *opened)
         try:
             if operation.mark_delete < 0:
@@ -169,12 +206,16 @@ class BrokerLife:
                 operation.entry = entry
             else:
                 loaded.mark_delete = max(loaded.mark_delete, operation.mark_delete)
-                yield (save_cursor, (row.fence, topic, loaded.mark_delete))
+                yield (acknowledge, (self.fence, self.broker_id, topic, loaded.mark_delete))
         except REFUSED:
             if self.loaded.get(topic) is loaded:
                 del self.loaded[topic]
             raise
         operation.answered = step()
+
+
+def _place(topic: str) -> tuple[str, int]:
+    return namespace_of(topic), position_of(topic)
 
 
 def _timed(run: Callable[..., Any], *arguments: Any) -> Call:

@@ -31,6 +31,7 @@ def test_a_fleet_keeps_its_promises() -> None:
         "released",
         "refused",
         "pages",
+        "recovered",
         "done unheard",
         "Fenced",
     }
@@ -43,8 +44,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def _found(words: str) -> bool:
-    for seed in range(40):
-        result = simulate(seed, 5_000)
+    for seed in range(40, 120):
+        result = simulate(seed, 20_000)
         if result.violation:
             assert words in result.violation and f"--seed {seed} --steps {result.steps}" in result.described, result.described
             return True
@@ -61,8 +62,8 @@ def test_two_writers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither fences nor the seal of the ledger keep them apart."""
     monkeypatch.setattr(database, "checked", lambda shared, fence: None)
 
-    def opened(shared: database.SharedDatabase, fence: object, topic: str) -> database.Opened:
-        return database.Opened(0, len(shared.logs[topic]), shared.mark_deletes[topic])
+    def opened(shared: database.SharedDatabase, fence: object, topic: str, broker_id: str) -> database.Opened:
+        return database.Opened(0, len(shared.logs[topic]), database.mark_delete_of(shared, topic, broker_id))
 
     monkeypatch.setattr(broker, "open_topic", opened)
     assert _found("two writers")

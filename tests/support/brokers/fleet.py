@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from messaging.broker.runtime.main import announce
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.identity import create_secrets
+from messaging.settings import Settings
 from tests.support.brokers.running_broker import RunningBroker, running_broker
 
 
@@ -25,4 +29,26 @@ async def fleet_broker(folder: Path, number: int, count: int, **settings: Any) -
     """One of them; the first one goes first."""
     async with running_broker(folder, brokers=count, broker_number=number, broker_id=f"broker-{number}", **settings) as broker:
         announce(broker.service.settings, broker.service)
+        yield broker
+
+
+@asynccontextmanager
+async def shared_fleet(folder: Path, url: str, count: int, **settings: Any) -> AsyncIterator[list[RunningBroker]]:
+    """Brokers as of several machines, each with a folder of its own, which store everything in one database."""
+    async with AsyncExitStack() as stack:
+        fleet = [await stack.enter_async_context(shared_broker(folder, url, number, **settings)) for number in range(1, count + 1)]
+        for broker in fleet:  # else the first one would acquire everything for a second
+            assert isinstance(broker.service.owners, FleetMember)
+            await broker.service.owners.look()
+        yield fleet
+
+
+@asynccontextmanager
+async def shared_broker(folder: Path, url: str, number: int, **settings: Any) -> AsyncIterator[RunningBroker]:
+    name = f"machine-{number}"
+    if not (folder / "secrets").exists():
+        create_secrets(Settings(data_dir=str(folder)))
+    shutil.copytree(folder / "secrets", folder / name / "secrets", dirs_exist_ok=True)
+    urls = {"metadata_url": url, "ledger_url": url}
+    async with running_broker(folder / name, broker_id=name, **urls, **settings) as broker:
         yield broker

@@ -226,6 +226,10 @@ class MemoryMetaStore:
             if key is not None:
                 self._subscriptions[key] = replace(self._subscriptions[key], mark_delete=mark_delete, state=state)
 
+    async def subscriptions_by_id(self, ids: Iterable[int]) -> list[SubscriptionRecord]:
+        await asyncio.sleep(0)
+        return [self._subscriptions[self._by_id[each]] for each in ids if each in self._by_id]
+
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         await asyncio.sleep(0)
         return {subscription_id for subscription_id in ids if subscription_id in self._by_id}

@@ -51,12 +51,12 @@ def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBund
                 return There(broker, owner=False)
             return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
-    live = [other.broker_id for other in owners.sessions.values() if other.live]
     chosen: str | None = broker_id
     if not sent and pinned is None:
+        serving = [other.broker_id for other in owners.sessions.values() if other.serves]
         expected = owners.expected(bundle)
-        loads = {other_id: owners.load_of(other_id) for other_id in live}
-        chosen = expected if expected in loads else candidate(bundle, live, loads)
+        loads = {other_id: owners.load_of(other_id) for other_id in serving}
+        chosen = expected if expected in loads else candidate(bundle, serving, loads)
     if chosen is None or chosen == broker_id:
         return Acquire(bundle)
     return There(owners.sessions[chosen], owner=False)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
+from messaging.protocol.bundles import position_of
+from messaging.storage.ledger_store import Fence
+from messaging.storage.meta_store import namespace_of
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow
 
 
@@ -74,6 +77,12 @@ class OwnerMap:
         _, lower, upper = rows[index].bundle
         # The last bundle holds its upper end as well.
         return rows[index] if lower <= position < upper or position == upper == 0xFFFFFFFF else None
+
+    def fence_of(self, topic: str, broker_id: str) -> Fence | None:
+        """Of the bundle that holds a topic, by its full name, where this broker owns it. A row of an earlier session of it is worth
+        something until another broker acquires the bundle."""
+        row = self.row_at(namespace_of(topic), position_of(topic))
+        return None if row is None or row.broker_id != broker_id else row.fence
 
     def overlapping(self, bundle: NamespaceBundle) -> list[OwnershipRow]:
         rows = self._rows.get(bundle.namespace, [])

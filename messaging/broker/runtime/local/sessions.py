@@ -53,10 +53,10 @@ class LocalSessions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        number = broker.settings.broker_number
+        among = broker.settings.among_brokers
         self._fleet = broker.delegations is not None
         self._remote_service: RemoteService | None = None
-        self._health_topic = HEALTH_TOPIC if number == 1 else HEALTH_TOPIC._replace(local=f"health-{number}")
+        self._health_topic = HEALTH_TOPIC._replace(local=f"health-{among}") if among else HEALTH_TOPIC
 
     async def _elsewhere(self, name: TopicName) -> Elsewhere | None:
         """The other broker that serves the topic; None: this one does. Raises `NotFound` of the namespace, `NotReady`."""

@@ -1,5 +1,8 @@
 """One broker of several: it keeps its session alive, follows who owns what, and acquires what nobody has.
 
+Where each broker has a log of its own, on one machine, what it acquires is pinned: it stays its own for good, and waits for it
+while it is gone. Where all store in the same place, others take it over.
+
 What it decides is in `messaging.broker.core.ownership`, from a copy of the rows that may be old; the store decides again.
 """
 
@@ -7,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
 
@@ -22,19 +26,36 @@ from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.meta_store import namespace_of
-from messaging.storage.ownership import BundleRefused, NamespaceBundle, OwnershipStore, SessionLost
+from messaging.storage.ownership import (
+    BrokerSession,
+    BundleRefused,
+    NamespaceBundle,
+    NotRecovered,
+    OwnershipStore,
+    SessionConflict,
+    SessionLost,
+)
 
 log = structlog.get_logger("broker.ownership")
 
 LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong looks at once
 OTHERS_S = 10.0  # how long the others may take to start before what nobody owns is divided without them
+ACQUIRED_AT_ONCE = 100  # bundles: they share commits
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
 
 
+class EndsSessions(Protocol):
+    async def end(self, broker_id: str, session: int, gone: bool, owned: Callable[[], Awaitable[Callable[[str], bool]]]) -> None:
+        """Ends a broker's session and recovers its log. `owned`: asked once that broker can change nothing more, whether a topic is
+        its own. Raises `SessionConflict` if it is alive, `StoreError`."""
+
+
 class FleetMember:
-    """Implements `Owners`. The caller holds the lock of the log that `broker_id` names, so a former process of this id is gone.
-    What it acquires is pinned: its messages lie in that log, and nobody can move it. `boundaries_of`: of a namespace's bundles.
-    `brokers`: how many there are to be. `now_s` never goes back.
+    """Implements `Owners`. `boundaries_of`: of a namespace's bundles. `now_s` never goes back.
+
+    `shared`: ends and recovers other brokers, where all store in the same place; None: the caller holds the lock of the log that
+    `broker_id` names, so a former process of this id is gone, what the broker acquires is pinned, and `brokers` is how many there
+    are to be. `owners`: its copy of the rows.
     """
 
     def __init__(
@@ -45,10 +66,15 @@ class FleetMember:
         brokers: int,
         *,
         now_s: Callable[[], float] = time.monotonic,
+        shared: EndsSessions | None = None,
+        owners: OwnerMap | None = None,
     ) -> None:
-        self.owners = OwnerMap()
+        self.owners = owners or OwnerMap()
+        self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
+        self.broker_id = broker_id
+        self._shared = shared
+        self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._store = store
-        self._broker_id = broker_id
         self._boundaries_of = boundaries_of
         self._brokers = brokers
         self._divides_s = now_s() + OTHERS_S
@@ -57,6 +83,34 @@ class FleetMember:
         self._session = 0
         self._lease = Lease(now_s())
         self._acquiring: dict[NamespaceBundle, asyncio.Task[None]] = {}
+
+    @property
+    def session(self) -> int:
+        return self._session
+
+    @property
+    def moves_bundles(self) -> bool:
+        """Whether what is stored can be served by any broker."""
+        return self._shared is not None
+
+    async def resume(self, session: int) -> None:
+        """Goes on with a session that was opened for this process. Raises `StoreError`."""
+        self._session = session
+        self._lease.renewed(self._now_s())
+        await self.look()
+
+    async def serve(self, addresses: dict[str, str]) -> None:
+        """What earlier sessions left is recovered, and others send clients to `addresses` from now on; what those sessions owned,
+        and nobody else has acquired, is this one's again. Raises `StoreError`."""
+        self._addresses = addresses
+        await self._store.serve(self.broker_id, self._session, addresses)
+        await self.look()
+        former = [row.bundle for row in self.owners.owned_by(self.broker_id) if row.session != self._session]
+        for start in range(0, len(former), ACQUIRED_AT_ONCE):
+            outcomes = await asyncio.gather(*map(self._acquire, former[start : start + ACQUIRED_AT_ONCE]), return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException) and not isinstance(outcome, StoreError):
+                    raise outcome
 
     async def start(self, addresses: dict[str, str]) -> None:
         """Opens the session, under which others send clients to `addresses`. Raises `StoreError`."""
@@ -73,7 +127,7 @@ class FleetMember:
         for acquiring in list(self._acquiring.values()):
             acquiring.cancel()
         try:
-            await self._store.close_session(self._broker_id, self._session)
+            await self._store.close_session(self.broker_id, self._session)
         except StoreError as error:  # it expires
             log.warning("session.not_closed", error=str(error))
 
@@ -88,7 +142,8 @@ class FleetMember:
                 return Elsewhere(decided.broker.addresses, decided.owner)
             if isinstance(decided, NotNow):
                 raise NotReady(f"topic {name} is not served now: {decided.why}; try again in a moment")
-            if not self._has_log_of(decided.bundle) and not await self._others_are_there():
+            divides = self._shared is None and not self._has_log_of(decided.bundle)
+            if divides and not await self._others_are_there():
                 raise NotReady(f"topic {name} is not served yet: other brokers of this machine are starting; try again in a moment")
             if self._decide(name, sent) == decided:
                 await self._acquire_once(decided.bundle)
@@ -117,16 +172,16 @@ class FleetMember:
             return NotNow("this broker cannot renew its session in the metadata")
         text, namespace = str(name), str(name.namespace)
         bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
-        decided = answer(self.owners, self._broker_id, self._session, bundle, position_of(text), sent=sent)
+        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent)
         if isinstance(decided, Acquire):
-            self.owners.expect(bundle, self._broker_id)
+            self.owners.expect(bundle, self.broker_id)
         elif isinstance(decided, There) and not decided.owner:
             self.owners.expect(bundle, decided.broker.broker_id)
         return decided
 
     def _has_log_of(self, bundle: NamespaceBundle) -> bool:
         """It is nobody else's: there is nothing to divide."""
-        return any(row.pinned and row.broker_id == self._broker_id for row in self.owners.overlapping(bundle))
+        return any(row.pinned and row.broker_id == self.broker_id for row in self.owners.overlapping(bundle))
 
     async def _others_are_there(self) -> bool:
         """Or it was waited for them long enough. The first broker would get everything for good if it did not wait."""
@@ -135,8 +190,11 @@ class FleetMember:
         return self._live() >= self._brokers or self._now_s() >= self._divides_s
 
     def others(self, kind: str) -> list[str]:
-        live = [session for session in self.owners.sessions.values() if session.live and session.broker_id != self._broker_id]
-        return [session.addresses[kind] for session in live]
+        return [session.addresses[kind] for session in self.other_sessions() if session.serves]
+
+    def other_sessions(self) -> list[BrokerSession]:
+        """Those of other brokers that are alive, as far as is known."""
+        return [each for each in self.owners.sessions.values() if each.live and each.broker_id != self.broker_id]
 
     def _live(self) -> int:
         return sum(session.live for session in self.owners.sessions.values())
@@ -173,11 +231,39 @@ class FleetMember:
 
     async def _acquire(self, bundle: NamespaceBundle) -> None:
         try:
-            self.owners.put(await self._store.acquire_bundle(bundle, self._broker_id, self._session, pinned=True))
+            pinned = self._shared is None
+            self.owners.put(await self._store.acquire_bundle(bundle, self.broker_id, self._session, pinned=pinned))
         except BundleRefused:  # its owner is new to us
             await self.look()
-        except SessionLost:
-            await self._open_session()
+        except NotRecovered as error:
+            await self.end_session(error.row.broker_id, error.row.session)
+        except SessionLost:  # or only not renewed in time
+            await self.renew()
+
+    async def end_session(self, broker_id: str, session: int, *, gone: bool = False) -> None:
+        """Ends another broker, unless it is alive after all, and recovers what it acknowledged. `gone`: its process is known to be.
+        Callers at the same time share one call. Raises `StoreError`."""
+        key = (broker_id, session)
+        ending = self._ending.get(key)
+        if ending is None:
+            ending = self._ending[key] = asyncio.get_running_loop().create_task(
+                self._end_session(broker_id, session, gone), name=f"end session {session} of {broker_id}"
+            )
+            ending.add_done_callback(lambda _: self._ending.pop(key, None))
+        await asyncio.shield(ending)
+
+    async def _end_session(self, broker_id: str, session: int, gone: bool) -> None:
+        assert self._shared is not None
+
+        async def owned() -> Callable[[str], bool]:
+            await self.look()
+            return lambda topic: self.owners.fence_of(topic, broker_id) is not None
+
+        try:
+            await self._shared.end(broker_id, session, gone, owned)
+        except SessionConflict:  # it is back, or was only late
+            pass
+        await self.look()
 
     # --- following
 
@@ -185,9 +271,13 @@ class FleetMember:
         """Raises `StoreError`."""
         begun_s = self._now_s()
         try:
-            await self._store.renew_session(self._broker_id, self._session)
-        except SessionLost:  # an operator removed it: the log is still ours, and so is what lies in it
-            await self._open_session()
+            await self._store.renew_session(self.broker_id, self._session)
+        except SessionLost:
+            if self._shared is not None:  # another broker took us for dead: what we owned is others', and our log is fenced
+                log.critical("session.lost", broker_id=self.broker_id, session=self._session)
+                self.lost.set()
+                raise
+            await self._open_session()  # an operator removed it: the log is still ours, and so is what lies in it
         else:
             self._lease.renewed(begun_s)
 
@@ -201,7 +291,7 @@ class FleetMember:
 
     async def _open_session(self) -> None:
         begun_s = self._now_s()
-        self._session = await self._store.open_session(self._broker_id, self._addresses, replace=True)
+        self._session = await self._store.open_session(self.broker_id, self._addresses, replace=True)
         self._lease.renewed(begun_s)
         await self.look()
-        log.info("session.opened", broker_id=self._broker_id, session=self._session)
+        log.info("session.opened", broker_id=self.broker_id, session=self._session)

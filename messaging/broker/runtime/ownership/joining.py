@@ -1,19 +1,70 @@
-"""How a broker on this machine becomes one of several, and how it refuses to be the only one where it is not."""
+"""How a broker becomes one of several, and how it refuses to be the only one where it is not."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
+import structlog
+
+from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.gone_brokers import listens
+from messaging.broker.runtime.ownership.instance import Instance
+from messaging.broker.runtime.ownership.log_recovery import SharedStorage, recover_own, recover_sole
 from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
 from messaging.protocol.bundles import Boundaries
 from messaging.settings import ConfigError, Settings
+from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.owned_range import OwnedRange
+from messaging.storage.managed.storage import Storage
+from messaging.storage.ownership import INSTANCE, LEASE_MS, SessionConflict, scope_of_broker
 from messaging.storage.sql.meta_store import SqlMetaStore
 
+log = structlog.get_logger("broker.ownership")
+
+PATIENCE_S = 3.0  # beyond a lease
 CLAIMED = "fleet/claimed"  # the first broker owns whatever was stored before there were others
 _PAGE_TOPICS = 1_000
+
+
+async def open_shared_session(settings: Settings, meta: SqlMetaStore, instance: Instance) -> int:
+    """Before anything is taken over: a broker that is alive under this id must not be fenced. Waits for the lease of one of which
+    it is not known whether it is. Raises `ConfigError`, `StoreError`."""
+    ends_s = time.monotonic() + LEASE_MS / 1000 + PATIENCE_S
+    gone = False
+    while True:
+        try:
+            return await meta.ownership.open_session(settings.broker_id, {INSTANCE: instance.name}, replace=gone)
+        except SessionConflict as error:
+            changes = await meta.ownership.ownership_changes(0, 1)
+            other = next((each for each in changes.sessions if each.broker_id == settings.broker_id), None)
+            there = None if other is None else await listens(other)
+            if there or time.monotonic() > ends_s:
+                raise ConfigError(str(error)) from error
+            gone = there is False
+            if not gone:
+                log.info("session.waits_for_lease", broker_id=settings.broker_id)
+                await asyncio.sleep(1.0)
+
+
+async def join_shared(
+    storage: Storage,
+    meta: SqlMetaStore,
+    cursors: CursorLog,
+    session: int,
+    owners: OwnerMap,
+    boundaries_of: Callable[[str], Boundaries],
+) -> FleetMember:
+    """Recovers what earlier sessions of this broker left, whose cursor log is open; nobody is sent here before `FleetMember.serve`.
+    Raises `StoreError`."""
+    broker_id = storage.owned.name.removeprefix(scope_of_broker(""))
+    member = FleetMember(meta.ownership, broker_id, boundaries_of, 1, shared=SharedStorage(storage, meta.ownership), owners=owners)
+    await member.resume(session)
+    await recover_sole(storage)
+    await recover_own(storage, cursors, lambda topic: owners.fence_of(topic, broker_id) is not None)
+    return member
 
 
 async def join(

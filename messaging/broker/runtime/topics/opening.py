@@ -39,7 +39,7 @@ async def make_topic(services: TopicServices, name: TopicName, *, recorded: bool
     storage = services.stores.storage
     record = TopicRecord(str(name), created_ms=services.clock_ms())
     if not name.persistent:
-        made = await storage.meta.cas_topic(storage.fence, record) if recorded else record
+        made = await storage.meta.cas_topic(storage.fence_of(record.name), record) if recorded else record
         return NonPersistentTopic(name, services, made)
     ledger = await ManagedLedger.begin(storage, record, {"tenant": name.tenant}, writable=writable)
     topic = PersistentTopic(name, services, ledger)
@@ -52,17 +52,18 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
     can fail any more."""
     if not name.persistent:
         return NonPersistentTopic(name, services, record)
+    storage = services.stores.storage
     idle = IdleTimes(record.idle_since, max(idle_since_ms(record.name), record.created_ms))
     if record.idle_since:  # as long as it is loaded, what is stored is not so
-        record = await services.stores.storage.meta.cas_topic(services.stores.storage.fence, replace(record, idle_since=NO_TIMES))
-    ledger = await ManagedLedger.open(services.stores.storage, record, {"tenant": name.tenant})
+        record = await storage.meta.cas_topic(storage.fence_of(record.name), replace(record, idle_since=NO_TIMES))
+    ledger = await ManagedLedger.open(storage, record, {"tenant": name.tenant})
     topic = PersistentTopic(name, services, ledger)
     topic.idle = idle
-    for stored in await services.stores.storage.meta.subscriptions(topic.text):
+    for stored in await storage.meta.subscriptions(topic.text):
         topic.subscriptions.restore(stored)
     await dead_letter_state.restore(topic)
     await topic.deduplication.follow_policy()
-    overrides = await delay_overrides.stored(services.stores.storage, ledger)
+    overrides = await delay_overrides.stored(storage, ledger)
     if record.delayed_runs or overrides is not None:
         await topic.delayed.restore(overrides)
     return topic

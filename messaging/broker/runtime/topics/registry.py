@@ -194,7 +194,7 @@ class Topics:
         try:
             async with self.reservations.reserved(name, 1):
                 await self.meta.cas_topic(
-                    self.services.stores.storage.fence,
+                    self.services.stores.storage.fence_of(text),
                     TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties),
                 )
         except MetaConflict as error:
@@ -265,7 +265,7 @@ class Topics:
             await self.recycle_bin.take(text, record, into)
         else:
             values = [key(text) for key in VALUE_KEYS]
-            await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
+            await self.meta.delete_topic(self.services.stores.storage.fence_of(text), text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.limits.subscription_counts.forget(name.tenant)
         self.services.limits.ceilings.schemas.counts.forget(name.tenant)

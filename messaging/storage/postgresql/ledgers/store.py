@@ -12,7 +12,6 @@ import psycopg
 from messaging.background import BackgroundLoop
 from messaging.storage.fence_table import FenceTable, with_scope
 from messaging.storage.ledger_store import (
-    WHOLE,
     DiskFull,
     Fence,
     Fenced,
@@ -41,7 +40,8 @@ class PostgresqlLedgerStore:
     """Lives on the event loop that runs `start`. `url`: as psycopg takes it. Whatever is confirmed is on the server's disk, and on
     that of a synchronous standby where the server has one. `health` is told of what goes wrong with the server.
 
-    Beyond the interface: `on_failed` is called once, on the loop, when another broker took the whole range over. `generation` and
+    Beyond the interface: `on_failed` is called once, on the loop, when another broker took over the range that this one took over
+    first, which is its own. `generation` and
     `name_generation` as in `messaging/storage/managed/generations.py`."""
 
     def __init__(self, url: str, health: BackgroundLoop | None = None, *, entry_bytes_max: int = 6 << 20) -> None:
@@ -53,6 +53,7 @@ class PostgresqlLedgerStore:
         self.thread = LedgerThread(self._connect_to_write, health, self._fenced)
         self._url = url
         self._fences = FenceTable(0)
+        self._own_scope: str | None = None
         self._writers: dict[int, PostgresqlLedgerWriter] = {}  # of ledgers that this process made and has not sealed
         self._running = False
         self._to_free = asyncio.Event()
@@ -90,6 +91,7 @@ class PostgresqlLedgerStore:
 
     async def take_over(self, fence: Fence) -> None:
         self._check_running()
+        self._own_scope = self._own_scope or fence.scope
         if self._fences.admit(fence):
             former = [writer for writer in self._writers.values() if writer.fence.scope == fence.scope]
             for writer in former:
@@ -210,7 +212,7 @@ class PostgresqlLedgerStore:
         self._fences.check(fence)
 
     def _fenced(self, fence: Fence, error: Fenced) -> None:
-        if fence.scope == WHOLE and self.failed is None:
+        if fence.scope == self._own_scope and self.failed is None:
             self.failed = error
             if self.on_failed is not None:
                 self.on_failed(error)

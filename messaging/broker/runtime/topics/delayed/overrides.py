@@ -63,7 +63,7 @@ class OverrideStore:
         overrides.forget(ledger_list, storage.safe_expiry_ms(), self._delays.index.pending)
         if overrides:
             data = await asyncio.to_thread(overrides.copy().encode)
-            await storage.meta.put_value(storage.fence, key_of(topic.text), data)
+            await storage.meta.put_value(storage.fence_of(topic.text), key_of(topic.text), data)
         else:
-            await storage.meta.delete_value(storage.fence, key_of(topic.text))
+            await storage.meta.delete_value(storage.fence_of(topic.text), key_of(topic.text))
         self._stored = changes

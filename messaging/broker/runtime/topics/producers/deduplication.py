@@ -197,7 +197,7 @@ class TopicDeduplication:
             if self.state is not dedup:
                 return
             storage = topic.services.stores.storage
-            await storage.meta.put_value(storage.fence, key_of(topic.text), b"".join(parts))
+            await storage.meta.put_value(storage.fence_of(topic.text), key_of(topic.text), b"".join(parts))
             dedup.snapshot_position = position
 
     async def end(self) -> None:
@@ -205,7 +205,7 @@ class TopicDeduplication:
         topic = self._topic
         self.release()
         storage = topic.services.stores.storage
-        await storage.meta.delete_value(storage.fence, key_of(topic.text))
+        await storage.meta.delete_value(storage.fence_of(topic.text), key_of(topic.text))
 
     def release(self) -> None:
         """Drops the state from memory and returns its share of the memory limit. Idempotent."""

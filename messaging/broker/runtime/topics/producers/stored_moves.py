@@ -133,7 +133,7 @@ class StoredMoves:
         """The store executes calls in order, so that the last one counts."""
         self._count()
         storage = self._topic.services.stores.storage
-        await storage.meta.put_value(storage.fence, key_of(self._topic.text), msgspec.json.encode(moves))
+        await storage.meta.put_value(storage.fence_of(self._topic.text), key_of(self._topic.text), msgspec.json.encode(moves))
 
 
 def key_of(topic: str) -> str:

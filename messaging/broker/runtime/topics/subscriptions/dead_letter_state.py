@@ -48,6 +48,6 @@ async def save(topic: TopicContext) -> None:
         if subscription.dead_letters is not None
     }
     if records:
-        await storage.meta.put_value(storage.fence, key_of(topic.text), encode(records))
+        await storage.meta.put_value(storage.fence_of(topic.text), key_of(topic.text), encode(records))
     else:
-        await storage.meta.delete_value(storage.fence, key_of(topic.text))
+        await storage.meta.delete_value(storage.fence_of(topic.text), key_of(topic.text))

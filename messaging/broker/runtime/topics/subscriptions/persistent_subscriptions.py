@@ -78,7 +78,7 @@ class PersistentSubscriptions(TopicSubscriptions):
             async with room_for_subscriptions(topic.services, topic.name):
                 with self._room_for(properties):
                     record = await storage.meta.create_subscription(
-                        storage.fence,
+                        storage.fence_of(topic.text),
                         topic.text,
                         name,
                         created_ms=topic.services.clock_ms(),

@@ -165,7 +165,9 @@ class TopicSubscriptions(ABC):
             with self._room_for(properties, subscription.properties):
                 if subscription.durable:
                     storage = self._topic.services.stores.storage
-                    await storage.meta.set_subscription_properties(storage.fence, self._topic.text, subscription.name, properties)
+                    await storage.meta.set_subscription_properties(
+                        storage.fence_of(self._topic.text), self._topic.text, subscription.name, properties
+                    )
             subscription.properties = properties
 
     def check_unused(self, subscription: Subscription) -> None:
@@ -189,7 +191,7 @@ class TopicSubscriptions(ABC):
                 topic.consumers.close(subscription)
                 if subscription.durable:
                     storage = topic.services.stores.storage
-                    await storage.meta.delete_subscription(storage.fence, topic.text, subscription.name)
+                    await storage.meta.delete_subscription(storage.fence_of(topic.text), topic.text, subscription.name)
                     topic.services.limits.subscription_counts.forget(topic.name.tenant)
                 topic.mark_active()  # with this subscription, whose history ends now
                 self.table.pop(key, None)

@@ -10,7 +10,7 @@ from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import candidate
-from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
+from messaging.storage.ownership import SERVES, BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
 
 END = 0xFFFFFFFF
 HALF = 0x80000000
@@ -27,7 +27,7 @@ def _row(
 
 def _owners(*rows: OwnershipRow, dead: str = "") -> OwnerMap:
     owners = OwnerMap()
-    sessions = [BrokerSession(broker_id, 1, {}, broker_id not in dead) for broker_id in BROKERS]
+    sessions = [BrokerSession(broker_id, 1, {SERVES: "pulsar://there"}, broker_id not in dead) for broker_id in BROKERS]
     owners.apply(OwnershipChanges(list(rows), sessions, len(rows), more=False))
     return owners
 

@@ -1,0 +1,62 @@
+"""Finds out that another broker's process is gone before its lease ends: nothing listens on its port any more.
+
+A connection that is refused comes from the system of a machine that runs: nobody has the port. A broker that is only slow, stopped
+or cut off refuses nothing, and keeps its bundles until its lease ends. If this is wrong all the same, the broker is fenced, which
+harms nothing but itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from urllib.parse import urlsplit
+
+import structlog
+
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.storage.ownership import BrokerSession
+
+log = structlog.get_logger("broker.ownership")
+
+LOOK_S = 0.3
+TIMEOUT_S = 0.3  # of a connection
+REFUSALS = 2  # in a row, until the first of the others ends it
+REFUSALS_MORE = 4  # for each broker that is to be before this one
+
+
+class GoneBrokers:
+    def __init__(self, member: FleetMember) -> None:
+        self._member = member
+        self._refusals: Counter[tuple[str, int]] = Counter()
+
+    async def look(self) -> None:
+        """Raises `StoreError`."""
+        others = [each for each in self._member.other_sessions() if each.serves]
+        there = await asyncio.gather(*map(listens, others))
+        gone = [each for each, listening in zip(others, there, strict=True) if listening is False]
+        self._refusals = Counter({_key(each): self._refusals[_key(each)] + 1 for each in gone})
+        before = sum(each.broker_id < self._member.broker_id for each in others if each not in gone)
+        for each in gone:
+            if self._refusals[_key(each)] >= REFUSALS + REFUSALS_MORE * before:
+                log.warning("ownership.broker_gone", gone_broker_id=each.broker_id, gone_session=each.session)
+                await self._member.end_session(each.broker_id, each.session, gone=True)
+
+
+def _key(session: BrokerSession) -> tuple[str, int]:
+    return session.broker_id, session.session
+
+
+async def listens(session: BrokerSession) -> bool | None:
+    """Whether anything does where the broker did. None: that is not known, and its lease says whether it is there."""
+    address = urlsplit(session.addresses.get("rpc_url", ""))
+    if address.hostname is None or address.port is None:
+        return None
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return None
+    writer.close()
+    return True
