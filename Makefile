@@ -10,17 +10,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# An accelerator only: the same constraints, and never a Python of its own.
+# An accelerator only: the same constraints, and never a Python of its own. No hooks: a checkout is compiled below, not while it is installed.
 UV := $(shell command -v uv 2>/dev/null)
 ifneq ($(UV),)
-INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-python-downloads --compile-bytecode -c constraints.txt
+INSTALL = HATCH_BUILD_NO_HOOKS=true VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-python-downloads --compile-bytecode -c constraints.txt
 else
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
+INSTALL = HATCH_BUILD_NO_HOOKS=true $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 endif
 
 HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd) messaging/protocol/hot_extensions.py
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
-TYPED := $(PACKAGES) tests
+TYPED := $(PACKAGES) deploy tests
 SOURCES := messaging tenants admin_ui workers spark_jobs platform
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
@@ -161,6 +161,10 @@ client: setup $(VENV)/.installed-test ## write anew the admin client and the blo
 .PHONY: client-wheel
 client-wheel: setup $(VENV)/.installed-test ## build dist/magnetar_client-*.whl: the SDK alone, without Django and Spark
 	$(BIN)/python -m messaging.client.wheel $(ARGS)
+
+.PHONY: release
+release: setup $(VENV)/.installed-test ## make the files of a release of this commit in dist/: wheels, source archive, bill of materials; ARGS=--uncommitted
+	$(BIN)/python -m deploy.release $(ARGS)
 
 .PHONY: schema
 schema: setup ## write anew the tables of a new SQLite database, after a migration was added

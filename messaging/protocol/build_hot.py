@@ -3,7 +3,7 @@
 The sources stay plain Python and stay the reference: an import prefers the extension modules (`hot_extensions.py`), and removing
 those undoes it. The modules share C types, so they are compiled and used together or not at all. Two plain commands for each
 replace a build system, because modules without headers need no more. `--possible` only answers, by the exit code, whether a
-compiler and Python's headers are at hand.
+compiler and Python's headers are at hand. A wheel gets its modules from `deploy/release/wheel_hook.py`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ def build() -> None:
     of other versions of the sources are removed."""
     COMPILED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=COMPILED) as made:
-        for source in SOURCES:
-            _compile(source, Path(made, source.stem + SUFFIX))
+        build_into(Path(made))
         for former in COMPILED.iterdir():
             if former != Path(made):
                 shutil.rmtree(former, ignore_errors=True)
@@ -47,6 +46,15 @@ def build() -> None:
         folder().mkdir()
         for module in Path(made).glob("*" + SUFFIX):
             module.replace(folder() / module.name)
+
+
+def build_into(target: Path) -> list[Path]:
+    """Compiles all modules into the folder `target`, to the same bytes wherever the sources lie. Raises as `build`."""
+    modules = [target / (source.stem + SUFFIX) for source in SOURCES]
+    for source, module in zip(SOURCES, modules, strict=True):
+        _compile(source, module)
+        module.with_name(source.stem + ".c").unlink()
+    return modules
 
 
 def _compile(source: Path, module: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tomllib
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +37,9 @@ def test_help_is_light() -> None:
         assert f"\n  {command} " in text
 
 
-def test_version() -> None:
-    assert magnetar("version").stdout.strip() == "0.1.0"
+def test_version(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert magnetar("version").stdout.strip() == project["version"]
 
 
 @pytest.mark.parametrize(("missing", "package"), [("numpy", "numpy"), ("pulsar", "pulsar-client")])

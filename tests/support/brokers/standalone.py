@@ -34,6 +34,7 @@ class Standalone:
 
     def __init__(self, folder: Path, *arguments: str, **variables: str) -> None:
         self.folder = folder
+        self.program = Path(sys.executable).with_name("magnetar")
         self.arguments = ["--data-dir", str(folder), "--broker-port", "0", "--web-port", "0", "--ws-port", "0", *arguments]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_", "PYTEST"))}
         self.environment = kept | variables
@@ -41,8 +42,11 @@ class Standalone:
 
     def start(self) -> Standalone:
         with (self.folder.parent / f"{self.folder.name}.output").open("ab") as output:
-            command = [str(Path(sys.executable).with_name("magnetar")), "standalone", *self.arguments]
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment, start_new_session=True)
+            command = [str(self.program), "standalone", *self.arguments]
+            # Where nothing of the checkout is, which a program might find beside itself.
+            self.process = subprocess.Popen(
+                command, cwd="/", stdout=output, stderr=output, env=self.environment, start_new_session=True
+            )
         ready = self.folder / "ready.json"
 
         def look() -> bool:

@@ -1,0 +1,1 @@
+"""A release: its archives, what they contain, and what changed. `make release`."""
