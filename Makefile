@@ -141,7 +141,7 @@ oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients
 .PHONY: clients
 clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript) and bookies for their tests
 	@$(BIN)/python -m tests.compat.probes install
-	@$(BIN)/python -m tests.compat.bookkeeper.install
+	@$(BIN)/python -m tests.support.bookkeeper.install
 
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on

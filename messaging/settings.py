@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
 from messaging.client_address import networks
 from messaging.local_caller import is_loopback
 
@@ -75,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     internal_tls_ca_file: str = ""  # PEM, the authorities of these certificates, whose common names are such names
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
     metadata_url: str = ""  # postgresql://... for the broker's metadata (a schema of its own); empty: SQLite in DATA_DIR/broker
-    ledger_url: str = ""  # postgresql://... for messages (a schema of its own); empty: a log in DATA_DIR/broker
+    ledger_url: str = ""  # postgresql://... or bookkeeper://zk1:2181,zk2:2181/ledgers for messages; empty: a log in DATA_DIR/broker
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
     broker_id: str = "broker-1"  # name of this broker in usage records, metrics and the metadata
@@ -281,11 +282,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 f"redis_url = {self.redis_url.partition('://')[0][:40]}://... is not the URL of a Redis or Valkey server: "
                 "redis://host:6379/0"
             )
-        for name in ("metadata_url", "ledger_url"):
-            scheme, separator, _ = getattr(self, name).partition("://")
+        if is_bookkeeper(self.ledger_url):
+            try:
+                BookkeeperUrl.parse(self.ledger_url)
+            except ValueError as error:
+                raise ConfigError(f"ledger_url: {error}") from None
+        ledgers = "" if is_bookkeeper(self.ledger_url) else self.ledger_url
+        for name, url in (("metadata_url", self.metadata_url), ("ledger_url", ledgers)):
+            scheme, separator, _ = url.partition("://")
             if scheme and (not separator or scheme not in ("postgresql", "postgres")):
+                other = ", or bookkeeper://zk1:2181,zk2:2181/ledgers" if name == "ledger_url" else ""
                 raise ConfigError(
-                    f"{name} = {scheme[:40]}://... is not a PostgreSQL URL: write postgresql://user:password@host:5432/name"
+                    f"{name} = {scheme[:40]}://... is not a PostgreSQL URL: write postgresql://user:password@host:5432/name{other}"
                 )
         if self.broker_number > self.brokers:
             raise ConfigError(f"broker_number = {self.broker_number} is more than brokers = {self.brokers}: raise the latter")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from weakref import WeakSet
 
@@ -14,6 +14,7 @@ from messaging.bookkeeper.core.entries import NO_ENTRY, Digest, DigestMismatch, 
 from messaging.bookkeeper.core.ledger_metadata import CUSTOM_METADATA_BYTES_MAX, LedgerMetadata, Segment, check_quorums
 from messaging.bookkeeper.core.packets import Answer, Status
 from messaging.bookkeeper.errors import (
+    ConditionFailed,
     InvalidArgument,
     LedgerExists,
     NoSuchLedger,
@@ -21,7 +22,7 @@ from messaging.bookkeeper.errors import (
     WrongDigest,
     WrongPassword,
 )
-from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, MetadataStore, UnknownOutcome
+from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, MetadataStore, NodeChange, UnknownOutcome
 from messaging.bookkeeper.shell.bookies import Bookies
 from messaging.bookkeeper.shell.ledger_reader import LedgerReader
 from messaging.bookkeeper.shell.ledger_writer import LedgerWriter
@@ -76,10 +77,12 @@ class BookkeeperClient:
         digest_type: DigestType = DigestType.CRC32C,
         password: bytes = b"",
         custom: Mapping[str, bytes] | None = None,
+        along: Sequence[NodeChange] = (),
     ) -> LedgerWriter:
-        """A new ledger; None: the store chooses its id. `custom` is kept with its metadata.
+        """A new ledger; None: the store chooses its id. `custom` is kept with its metadata, which is made in one transaction with
+        `along`.
 
-        Raises `LedgerExists`, `NotEnoughBookies`, `InvalidArgument`, `Unavailable`.
+        Raises `LedgerExists`, `ConditionFailed`, `NotEnoughBookies`, `InvalidArgument`, `Unavailable`.
         """
         check_quorums(ensemble, write_quorum, ack_quorum)
         custom = dict(custom or {})
@@ -99,7 +102,7 @@ class BookkeeperClient:
             creator_token=secrets.randbits(63),
         )
         # Before any entry: a bookie deletes what it has of a ledger without metadata.
-        stored = await self._create_metadata(metadata)
+        stored = await self._create_metadata(metadata, along)
         writer = LedgerWriter(stored, Digest(digest_type, password), self._bookies, self._store)
         self._writers.add(writer)
         return writer
@@ -122,13 +125,16 @@ class BookkeeperClient:
         closed = await LedgerRecovery(metadata, digest, self._bookies, self._store).run()
         return LedgerReader(closed, digest, self._bookies, self._store, closed.last_entry_id)
 
-    async def delete(self, ledger_id: int) -> None:
-        """Bookies free its space later. Deleting what is not there is done already."""
+    async def delete(self, ledger_id: int, along: Sequence[NodeChange] = ()) -> None:
+        """Bookies free its space later. In one transaction with `along`. Deleting what is not there is done already. Raises
+        `ConditionFailed`, `Unavailable`."""
         for _ in range(max(1, int(self.config.metadata_timeout_s / _PAUSE_S))):
             try:
-                await self._store.delete(ledger_id)
+                await self._store.delete(ledger_id, along)
             except NoSuchLedger:
                 return
+            except MetadataConflict as conflict:
+                raise _condition_failed(conflict, ledger_id, "deleted") from None
             except (UnknownOutcome, Unavailable):
                 await asyncio.sleep(_PAUSE_S)
                 continue
@@ -146,23 +152,31 @@ class BookkeeperClient:
     # --- inside
     # --------------------------------------------------------------------------------------------------------------------
 
-    async def _create_metadata(self, metadata: LedgerMetadata) -> LedgerMetadata:
+    async def _create_metadata(self, metadata: LedgerMetadata, along: Sequence[NodeChange]) -> LedgerMetadata:
         ledger_id = metadata.ledger_id
         try:
             async with asyncio.timeout(self.config.metadata_timeout_s):
                 while True:
                     try:
-                        return await self._store.create(metadata)
-                    except MetadataConflict:
-                        stored = await self._store.read(ledger_id)
-                        if stored.creator_token == metadata.creator_token:
+                        return await self._store.create(metadata, along)
+                    except MetadataConflict as conflict:
+                        stored = await self._stored(ledger_id)
+                        if stored is not None and stored.creator_token == metadata.creator_token:
                             return stored  # an attempt of ours whose answer was lost
+                        if conflict.path is not None:
+                            raise _condition_failed(conflict, ledger_id, "created") from None
                         raise LedgerExists(f"ledger {ledger_id} exists, and somebody else made it", ledger_id) from None
                     except UnknownOutcome:
                         await asyncio.sleep(_PAUSE_S)
         except TimeoutError:
             problem = f"whether ledger {ledger_id} was created is not known: the metadata store is not responding"
             raise Unavailable(problem, ledger_id) from None
+
+    async def _stored(self, ledger_id: int) -> LedgerMetadata | None:
+        try:
+            return await self._store.read(ledger_id)
+        except NoSuchLedger:
+            return None
 
     async def _look_up(self, ledger_id: int, digest_type: DigestType | None, password: bytes) -> tuple[LedgerMetadata, Digest]:
         metadata = await self._store.read(ledger_id)
@@ -193,3 +207,8 @@ class BookkeeperClient:
         if not answers:
             raise Unavailable(f"no bookie of ledger {metadata.ledger_id} said what is confirmed", metadata.ledger_id)
         return last
+
+
+def _condition_failed(conflict: MetadataConflict, ledger_id: int, what: str) -> ConditionFailed:
+    path = conflict.path or ""
+    return ConditionFailed(f"ledger {ledger_id} was not {what}: the node {path} is not as demanded", ledger_id, path)

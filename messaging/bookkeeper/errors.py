@@ -7,6 +7,7 @@ BookkeeperError
 │   ├── NoSuchLedger         deleted, or never made
 │   ├── NoSuchEntry          behind the last entry
 │   ├── LedgerExists         somebody else made it
+│   ├── ConditionFailed      a node of the caller's is not as the call demands; nothing was changed
 │   ├── LedgerClosed         this writer was closed, or failed before
 │   ├── Fenced               somebody else recovered the ledger, or changed it
 │   ├── WrongPassword
@@ -57,6 +58,14 @@ class NoSuchEntry(LedgerError):
 
 class LedgerExists(LedgerError):
     pass
+
+
+class ConditionFailed(LedgerError):
+    """`path` is that of the node."""
+
+    def __init__(self, message: str, ledger_id: int | None, path: str) -> None:
+        super().__init__(message, ledger_id)
+        self.path = path
 
 
 class LedgerClosed(LedgerError):

@@ -16,7 +16,7 @@ def run(settings: Settings, what: str, broker: int = 1, *, accept_metadata: bool
     """`broker`: the number of the one whose log it is. Returns 0 if the log is intact and 1 if something is lost or damaged. Raises
     `ConfigError` if there is no log or it is in use."""
     if settings.ledger_url:
-        raise ConfigError("the messages are in the PostgreSQL of ledger_url: there is no log of files to look at")
+        raise ConfigError("the messages are on the servers of ledger_url: there is no log of files to look at")
     of_broker = msgspec.structs.replace(settings, brokers=max(broker, settings.brokers), broker_number=broker)
     folder = of_broker.broker_path / "log"
     if not folder.is_dir():

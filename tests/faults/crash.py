@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,10 +49,12 @@ LIVES = {"at work": 4, "at start": 1, "loading": 2, "partitions": 2, "full disk"
 
 
 class Campaign:
-    """`disk`: the file system that `folder` is on, if it can be filled up."""
+    """`disk`: the file system that `folder` is on, if it can be filled up. `values`: settings of the broker, such as where its
+    messages are."""
 
-    def __init__(self, folder: Path, seed: int, disk: SmallDisk | None = None) -> None:
+    def __init__(self, folder: Path, seed: int, disk: SmallDisk | None = None, **values: object) -> None:
         self.folder = folder
+        self.values = VALUES | values
         self.disk = disk
         self.chance = random.Random(seed)
         self.told = {f"persistent://public/default/crash-{number}": TenantRef() for number in range(TOPICS)}
@@ -87,9 +89,9 @@ class Campaign:
 
     async def _life(self, kind: str) -> None:
         if kind == "at start":
-            _kill_at_start(self.folder, self.chance.uniform(0.0, START_S))
+            _kill_at_start(self.folder, self.chance.uniform(0.0, START_S), self.values)
             return
-        broker = RealBroker(self.folder, **VALUES)
+        broker = RealBroker(self.folder, **self.values)
         self.partitions.check(broker.rpc)
         clients = [CrashClient(told, topic, self.chance) for topic, told in self.told.items()]
         running = [asyncio.ensure_future(client.run(*broker.address)) for client in clients]
@@ -113,7 +115,7 @@ class Campaign:
         await asyncio.gather(*running, *beside)
         if kind == "full disk" and self.disk is not None:
             if self.chance.random() < 0.5:
-                _kill_at_start(self.folder, self.chance.uniform(0.0, 2 * START_S))
+                _kill_at_start(self.folder, self.chance.uniform(0.0, 2 * START_S), self.values)
             self.disk.empty()
 
     async def _until_partitions_changed(self, running: Sequence[asyncio.Future[None]], answered: int) -> None:
@@ -127,7 +129,7 @@ class Campaign:
     async def _read_back(self) -> None:
         """A last life: everything that was receipted and not acknowledged is delivered, and nothing that was."""
         # Nothing is acknowledged here: the limit on what a consumer may hold must not pass for a loss.
-        broker = RealBroker(self.folder, consumer_unacked_max=self.receipts + 1, **VALUES)
+        broker = RealBroker(self.folder, consumer_unacked_max=self.receipts + 1, **self.values)
         try:
             self.partitions.check(broker.rpc)
             for topic, told in self.told.items():
@@ -150,9 +152,9 @@ class Campaign:
             assert not told.faults, f"{topic}: {told.faults[:5]}"
 
 
-def _kill_at_start(folder: Path, after_s: float) -> None:
+def _kill_at_start(folder: Path, after_s: float, values: Mapping[str, object]) -> None:
     """Recovery is killed too: what it rewrites must not be less than what it found."""
-    settings = Settings(data_dir=str(folder), broker_port=0, ws_port=0, log_level="warning", **VALUES)  # type: ignore[arg-type]
+    settings = Settings(data_dir=str(folder), broker_port=0, ws_port=0, log_level="warning", **values)  # type: ignore[arg-type]
     with (folder / "broker.log").open("ab") as log:
         process = subprocess.Popen(python("messaging.broker"), env=os.environ | environment(settings), stdout=log, stderr=log)
         try:

@@ -1,8 +1,6 @@
 """The metadata store of a real cluster, in ZooKeeper.
 
-The library for ZooKeeper (kazoo) has threads: each call hands its result over to the event loop, and nothing else of it leaves
-this module. It must not be started before a fork. Requests that are made without a connection wait for one, so each call has a
-time limit; a change whose answer did not come may be carried out later, and is of a version, so it is carried out at most once.
+How it is spoken to is in `zookeeper_nodes.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     BadVersionError,
-    KazooException,
-    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -32,21 +27,28 @@ from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.core.paths import Layout, ledger_id_of
 from messaging.bookkeeper.errors import (
-    AccessRefused,
     BookkeeperError,
     InvalidArgument,
     NoSuchLedger,
     Unavailable,
     UnsupportedLayout,
 )
-from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, MetadataStore, UnknownOutcome
+from messaging.bookkeeper.metadata.store import (
+    BookieAddress,
+    CreateNode,
+    DeleteNode,
+    MetadataConflict,
+    NodeChange,
+    UnknownOutcome,
+)
+from messaging.bookkeeper.metadata.zookeeper_nodes import ZookeeperNodes
 
 _SEQUENCE_MAX = (1 << 31) - 2
 _BOOKIE_PROTOCOL = "bookie-rpc"
 _INSTANCE = re.compile(r'instanceId:\s*"([^"]*)"')
 
 
-class ZookeeperMetadataStore(MetadataStore):
+class ZookeeperMetadataStore(ZookeeperNodes):
     """`hosts`: `host:port,host:port`. `options` go to kazoo's client as they are: `auth_data`, `default_acl`, `use_ssl`, `ca`,
     ...
     """
@@ -54,13 +56,9 @@ class ZookeeperMetadataStore(MetadataStore):
     def __init__(
         self, hosts: str, *, root: str = "/ledgers", session_timeout_s: float = 30.0, call_timeout_s: float = 10.0, **options: Any
     ) -> None:
-        self._hosts = hosts
+        super().__init__(hosts, session_timeout_s, call_timeout_s, options)
         self._root = root.rstrip("/")
-        self._call_timeout_s = call_timeout_s
-        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, **options)
         self._layout = Layout()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
         self._instance_id: str | None = None
         self._watches: dict[int, list[Callable[[], None]]] = {}
         self._fired: dict[int, Callable[[object], None]] = {}
@@ -73,6 +71,10 @@ class ZookeeperMetadataStore(MetadataStore):
         """Id and password of the session with ZooKeeper; None: there is none now."""
         session: tuple[int, bytes] | None = self._client.client_id
         return session
+
+    @property
+    def cluster_id(self) -> str:
+        return self._instance_id or ""
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -112,12 +114,17 @@ class ZookeeperMetadataStore(MetadataStore):
 
     # --- ledgers -----------------------------------------------------------------------------------------------------------------
 
-    async def create(self, metadata: LedgerMetadata) -> LedgerMetadata:
+    async def create(self, metadata: LedgerMetadata, along: Sequence[NodeChange] = ()) -> LedgerMetadata:
         path = self._path(metadata.ledger_id)
         try:
-            await self._change(self._client.create_async, path, metadata.encode(), makepath=True)
+            if along:
+                await self.change((*along, CreateNode(path, metadata.encode())))
+            else:
+                await self._change(self._client.create_async, path, metadata.encode(), makepath=True)
         except NodeExistsError:
             raise MetadataConflict from None
+        except MetadataConflict as conflict:
+            raise MetadataConflict(None if conflict.path == path else conflict.path) from None
         return replace(metadata, version=0)
 
     async def read(self, ledger_id: int) -> LedgerMetadata:
@@ -137,12 +144,14 @@ class ZookeeperMetadataStore(MetadataStore):
             raise _no_such(metadata.ledger_id) from None
         return replace(metadata, version=stat.version)
 
-    async def delete(self, ledger_id: int) -> None:
+    async def delete(self, ledger_id: int, along: Sequence[NodeChange] = ()) -> None:
         path = self._path(ledger_id)
         try:
-            await self._change(self._client.delete_async, path)
-        except NoNodeError:
-            raise _no_such(ledger_id) from None
+            await self.change((*along, DeleteNode(path)))
+        except MetadataConflict as conflict:
+            if conflict.path == path:
+                raise _no_such(ledger_id) from None
+            raise
         # Levels that are empty now go as well; somebody may be making a ledger in one, which then makes it again.
         parent = path.rpartition("/")[0]
         while parent != self._root:
@@ -262,69 +271,6 @@ class ZookeeperMetadataStore(MetadataStore):
 
     def _path(self, ledger_id: int) -> str:
         return self._root + self._layout.ledger(ledger_id)
-
-    async def _get(self, path: str) -> bytes:
-        data, _ = await self._call(self._client.get_async, path)
-        return bytes(data)
-
-    async def _children(self, path: str, watch: Callable[[object], None] | None = None) -> Sequence[str]:
-        try:
-            children: Sequence[str] = await self._call(self._client.get_children_async, path, watch=watch)
-        except NoNodeError:
-            return ()
-        return children
-
-    async def _change(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        try:
-            return await self._call(function, *arguments, **options)
-        except Unavailable as error:
-            raise UnknownOutcome from error
-
-    async def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Raises `Unavailable`, `AccessRefused`, and kazoo's errors that say what is stored."""
-        if self._pid != os.getpid():
-            raise RuntimeError(
-                "this process was forked after its connection to ZooKeeper began; start the store in the child instead"
-            )
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-
-        def settle(result: Any) -> None:
-            if not future.done():
-                if result.successful():
-                    future.set_result(result.value)
-                else:
-                    future.set_exception(result.exception)
-
-        def from_thread(result: Any) -> None:
-            try:
-                loop.call_soon_threadsafe(settle, result)
-            except RuntimeError:
-                pass  # the loop ended before the answer came
-
-        try:
-            function(*arguments, **options).rawlink(from_thread)
-            async with asyncio.timeout(self._call_timeout_s):
-                return await future
-        except (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError):
-            raise
-        except (NoAuthError, AuthFailedError) as error:
-            raise AccessRefused(f"ZooKeeper refuses access to {arguments[0]}: the client lacks the permission") from error
-        except TimeoutError:
-            raise Unavailable(f"ZooKeeper at {self._hosts} did not answer within {self._call_timeout_s:g} s") from None
-        except KazooException as error:
-            raise Unavailable(f"ZooKeeper at {self._hosts}: {type(error).__name__} {error}".rstrip()) from error
-
-    def _in_loop(self, callback: Callable[[], None]) -> Callable[[object], None]:
-        def from_thread(_event: object) -> None:
-            loop = self._loop
-            if loop is not None:
-                try:
-                    loop.call_soon_threadsafe(callback)
-                except RuntimeError:
-                    pass  # the loop ended
-
-        return from_thread
 
     def _session_changed(self, state: str) -> None:
         """In a thread of kazoo. A lost session takes its watches along: look at everything again once there is a new one."""

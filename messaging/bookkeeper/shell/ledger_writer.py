@@ -106,11 +106,11 @@ class LedgerWriter:
         self._take(self._machine.close())
         return await asyncio.shield(self._finished)
 
-    async def read(self, first: int, last: int) -> list[bytes]:
-        """Payloads of entries that are confirmed, both ends included; the caller bounds how many."""
+    async def read(self, first: int, last: int, bytes_max: int | None = None) -> list[bytes]:
+        """Payloads of entries that are confirmed, both ends included, or until `bytes_max` is reached (at least one)."""
         return [
             entry.payload
-            for entry in await read_entries(self.metadata, self._digest, self._bookies, first, last, self.last_confirmed)
+            for entry in await read_entries(self.metadata, self._digest, self._bookies, first, last, self.last_confirmed, bytes_max)
         ]
 
     async def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the database that a broker stores in answers, also while no client asks for anything."""
+"""Whether the databases and bookies that a broker stores in answer, also while no client asks for anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWER_S = 5.0
 
 
 class DatabaseWatch:
-    """`asks`: by the setting that names the database, a call that returns once it has answered. `failing` says which does
+    """`asks`: by what it is ("the PostgreSQL of metadata_url"), a call that returns once it has answered. `failing` says which does
     not; "": all did when they were asked last."""
 
     def __init__(self, asks: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
@@ -26,20 +26,20 @@ class DatabaseWatch:
         self._asked: dict[str, asyncio.Future[object]] = {}  # one at a time: whoever does not answer is not asked again
 
     async def look(self) -> None:
-        self.failing = "; ".join([why for setting in self._asks if (why := await self._look_at(setting))])
+        self.failing = "; ".join([why for what in self._asks if (why := await self._look_at(what))])
 
-    async def _look_at(self, setting: str) -> str:
-        asked = self._asked.get(setting)
+    async def _look_at(self, what: str) -> str:
+        asked = self._asked.get(what)
         if asked is None:
-            asked = self._asked[setting] = asyncio.ensure_future(self._asks[setting]())
+            asked = self._asked[what] = asyncio.ensure_future(self._asks[what]())
         done, _ = await asyncio.wait([asked], timeout=ANSWER_S)
         if not done:
-            return f"the PostgreSQL of {setting} has not answered for {ANSWER_S:.0f} s"
-        del self._asked[setting]
+            return f"{what} has not answered for {ANSWER_S:.0f} s"
+        del self._asked[what]
         error = asked.exception()
         if error is not None and not isinstance(error, StoreError):
             raise error
         if error is not None:
-            log.warning("database.failing", setting=setting, error=str(error))
+            log.warning("database.failing", what=what, error=str(error))
         # Whoever asks whether we are ready may be anybody: where the server is stays in the log.
-        return f"the PostgreSQL of {setting} does not answer as it should" if error is not None else ""
+        return f"{what} does not answer as it should" if error is not None else ""

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
 from messaging.background import BackgroundLoop, BackgroundLoops
+from messaging.bookkeeper_url import is_bookkeeper
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
@@ -25,6 +25,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.database_watch import LOOK_S, DatabaseWatch
 from messaging.broker.runtime.database_watch import LOOP as DATABASE_LOOP
+from messaging.broker.runtime.ledger_stores import AnyLedgers, ledger_store_of
 from messaging.broker.runtime.listeners import BACKLOG, open_listeners
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
@@ -49,8 +50,8 @@ from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
-from messaging.storage.ledger_store import WHOLE, Fence, Fenced, LedgerStore, StoreError, Unreachable
-from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.ledger_store import WHOLE, Fence, Fenced, StoreError, Unreachable
+from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.write.segment_files import NO_DESCRIPTOR
 from messaging.storage.managed import generations
 from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
@@ -70,14 +71,8 @@ STOP_S = 8.0
 EXIT_LOST = 75  # a new start helps (EX_TEMPFAIL)
 
 
-class Ledgers(LedgerStore, generations.NamedLog, Protocol):
-    """What a broker may keep its messages in. `on_failed` is told once why nothing is taken any more."""
-
-    on_failed: Callable[[StoreError], None] | None
-
-
 class StorageUnreachable(Exception):
-    """The database of `metadata_url` or `ledger_url` does not answer, which may pass by itself."""
+    """What `metadata_url` or `ledger_url` names does not answer, which may pass by itself."""
 
 
 def main(settings: Settings) -> int:
@@ -155,7 +150,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         listeners = open_listeners(settings)
         stack.callback(listeners.close)
         context = server_context(settings, identifies_clients=True)
-        store = _ledgers(settings, background)
+        store = ledger_store_of(settings, background)
         await store.start()
         stack.push_async_callback(store.stop)
         meta = _metadata(settings, background.register("metadata_store"), reserve)
@@ -187,6 +182,11 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise
     except generations.GenerationConflict as error:
         metadata = "the metadata of metadata_url" if settings.metadata_url else str(_metadata_file(settings))
+        if is_bookkeeper(settings.ledger_url):
+            raise ConfigError(
+                f"{metadata} does not belong to the ledgers of ledger_url: {error}. Best restore the metadata of the same age. To "
+                f"begin without any message, name another store (?store=NAME in ledger_url) and move {metadata} away"
+            ) from error
         if settings.ledger_url:
             raise ConfigError(
                 f"{metadata} does not belong to the ledgers of ledger_url: {error}. Best restore both from one backup. To begin "
@@ -305,27 +305,15 @@ def _bundle_fence(owners: OwnerMap, own: Fence, broker_id: str, topic: str) -> F
     return fence
 
 
-def _watch_databases(service: Broker, store: Ledgers) -> None:
+def _watch_databases(service: Broker, store: AnyLedgers) -> None:
     asks: dict[str, Callable[[], Awaitable[object]]] = {}
     if service.settings.metadata_url:
-        asks["metadata_url"] = service.storage.meta.first_free_ledger_id
-    if service.settings.ledger_url:
-        from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore
-
-        assert isinstance(store, PostgresqlLedgerStore)
-        asks["ledger_url"] = store.ask
+        asks["the PostgreSQL of metadata_url"] = service.storage.meta.first_free_ledger_id
+    if not isinstance(store, LocalLedgerStore):
+        asks[store.what] = store.ask
     if asks:
         service.databases = DatabaseWatch(asks)
         service.background.every(LOOK_S, DATABASE_LOOP, service.databases.look)
-
-
-def _ledgers(settings: Settings, background: BackgroundLoops) -> Ledgers:
-    if not settings.ledger_url:
-        return LocalLedgerStore(settings.broker_path / "log", LocalConfig.from_settings(settings))
-    from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore  # its library is loaded only where it is used
-
-    entry_bytes_max = LocalConfig.from_settings(settings).entry_bytes_max
-    return PostgresqlLedgerStore(settings.ledger_url, background.register("ledger_store"), entry_bytes_max=entry_bytes_max)
 
 
 def _metadata(settings: Settings, health: BackgroundLoop, reserve: DiskReserve) -> SqlMetaStore:

@@ -1,18 +1,23 @@
-"""Checks of the PostgreSQL servers that the broker stores in."""
+"""Checks of the PostgreSQL servers, and the bookies, that the broker stores in."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from controlplane.doctor.checks import Finding
+from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
 from messaging.settings import Settings
+from messaging.storage.bookkeeper.bookie_tls import tls_context
 
 _CONNECT_S = 3
 
 
 def databases(settings: Settings) -> Iterator[Finding]:
     for setting, url in (("metadata_url", settings.metadata_url), ("ledger_url", settings.ledger_url)):
-        if url:
+        if is_bookkeeper(url):
+            yield bookies(url)
+        elif url:
             yield _finding(setting, url)
 
 
@@ -41,3 +46,44 @@ def _finding(setting: str, url: str) -> Finding:
         return Finding(what, "fail", f"{version} with fsync = off loses what it confirmed when it crashes", "set fsync = on there")
     waits = f"commits wait for {standbys}" if standbys else "no synchronous standby"
     return Finding(what, "ok", f"{version}, {size} in the schema {schema}, {waits}")
+
+
+def bookies(url: str) -> Finding:
+    """Of the BookKeeper that `url` names."""
+    what = "BookKeeper of ledger_url"
+    try:
+        parsed = BookkeeperUrl.parse(url)
+        parsed.password()
+        tls_context(parsed)
+    except ValueError as error:
+        return Finding(what, "fail", str(error), "correct ledger_url")
+    try:
+        from messaging.bookkeeper.errors import BookkeeperError, Unavailable  # loaded only where they are used
+        from messaging.bookkeeper.metadata.store import BookieAddress
+        from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
+    except ImportError as error:
+        return Finding(what, "fail", f"a library is missing: {error.name}", 'pip install "magnetar[bookkeeper]"')
+
+    async def registered() -> list[BookieAddress]:
+        store = ZookeeperMetadataStore(parsed.hosts, root=parsed.root, call_timeout_s=_CONNECT_S)
+        await store.start()
+        try:
+            return await store.bookies()
+        finally:
+            await store.stop()
+
+    try:
+        found = asyncio.run(registered())
+    except Unavailable as error:
+        return Finding(what, "fail", f"cannot be reached: {error}", "start ZooKeeper, or correct its address")
+    except BookkeeperError as error:
+        return Finding(what, "fail", str(error), "name the cluster that Apache's bookies use")
+    usable = [bookie for bookie in found if bookie.problem is None and not bookie.read_only]
+    says = f"{len(usable)} bookies take writes; an entry goes to {parsed.write_quorum} of {parsed.ensemble}"
+    others = [f"{bookie.bookie}: {bookie.problem or 'read-only, as with a full disk'}" for bookie in found if bookie not in usable]
+    says = "; ".join([says, *others])
+    if len(usable) < parsed.ensemble:
+        return Finding(what, "fail", says, f"start bookies: no ledger can be made with fewer than {parsed.ensemble}")
+    if others or len(usable) == parsed.ensemble:
+        return Finding(what, "warn", says, "have a bookie to spare, so that one that fails can be replaced")
+    return Finding(what, "ok", says)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from messaging.bookkeeper.errors import (
     WrongPassword,
 )
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
-from tests.compat.bookkeeper import install
-from tests.compat.bookkeeper.cluster import Cluster, Peer, PeerError, Server
+from tests.support.bookkeeper import install
+from tests.support.bookkeeper.cluster import Cluster, Peer, PeerError, Server
 from tests.support.waiting import eventually
 
 pytestmark = [
@@ -39,24 +39,6 @@ pytestmark = [
 ]
 DIGESTS = [(DigestType.CRC32C, "-"), (DigestType.CRC32, "-"), (DigestType.HMAC, "foobar"), (DigestType.DUMMY, "-")]
 JAVA_NAMES = {DigestType.HMAC: "MAC"}
-
-
-@pytest.fixture(scope="module")
-def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Four bookies; a test that kills one starts it again."""
-    cluster = Cluster(tmp_path_factory.mktemp("bookkeeper"), 4)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.kill()
-
-
-@pytest.fixture(scope="module")
-def peer(real_cluster: Cluster) -> Iterator[Peer]:
-    peer = Peer(real_cluster.uri)
-    yield peer
-    peer.kill()
 
 
 async def connect(cluster: Cluster, **settings: Any) -> BookkeeperClient:

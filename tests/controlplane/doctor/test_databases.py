@@ -1,4 +1,4 @@
-"""`magnetar doctor` on the PostgreSQL that the broker stores in."""
+"""`magnetar doctor` on the PostgreSQL and the bookies that the broker stores in."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def test_a_standby_is_told_apart(tmp_path: Path, metadata_url: str) -> None:
     url = f"{metadata_url}{separator}options=-c%20default_transaction_read_only%3Don"
     (finding,) = databases(Settings(data_dir=str(tmp_path), metadata_url=url))
     assert finding.level == "fail" and "read-only, as a standby is" in finding.says
+
+
+def test_a_bookkeeper_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    (finding,) = databases(Settings(data_dir=str(tmp_path), ledger_url="bookkeeper://127.0.0.1:1/ledgers"))
+    assert (finding.what, finding.level) == ("BookKeeper of ledger_url", "fail")
+    assert "no ZooKeeper at 127.0.0.1:1" in finding.says and finding.do
+
+
+def test_files_of_a_bookkeeper_that_are_missing_are_named(tmp_path: Path) -> None:
+    for option in ("password_file", "tls_ca_file"):
+        (finding,) = databases(Settings(data_dir=str(tmp_path), ledger_url=f"bookkeeper://zk/ledgers?{option}={tmp_path}/none"))
+        assert finding.level == "fail" and "No such file" in finding.says

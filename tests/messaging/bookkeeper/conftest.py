@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.messaging.bookkeeper.fake_bookie import FakeCluster
+from tests.support.bookkeeper.fake_bookie import FakeCluster
 
 
 @pytest.fixture

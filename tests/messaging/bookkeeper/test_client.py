@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,9 +31,9 @@ from messaging.bookkeeper.errors import (
     WrongPassword,
 )
 from messaging.bookkeeper.metadata.memory import MemoryMetadataStore
-from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, UnknownOutcome
+from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, NodeChange, UnknownOutcome
 from messaging.bookkeeper.shell.connection import BookieConnection
-from tests.messaging.bookkeeper.fake_bookie import FakeBookie, FakeCluster
+from tests.support.bookkeeper.fake_bookie import FakeBookie, FakeCluster
 from tests.support.waiting import eventually
 
 QUICK: dict[str, Any] = {"request_timeout_s": 0.3, "speculative_read_s": 0.05, "metadata_timeout_s": 0.5}
@@ -89,7 +90,7 @@ async def test_a_read_ends_with_the_bytes_that_it_may_have(cluster: FakeCluster)
 
 async def test_p7_no_bookie_gets_an_entry_before_the_metadata_is_stored(cluster: FakeCluster) -> None:
     class Refusing(MemoryMetadataStore):
-        async def create(self, metadata: LedgerMetadata) -> LedgerMetadata:
+        async def create(self, metadata: LedgerMetadata, along: Sequence[NodeChange] = ()) -> LedgerMetadata:
             raise Unavailable("not now")
 
     store = Refusing()
@@ -345,11 +346,11 @@ class LosingAnswers(MemoryMetadataStore):
     async def bookies(self) -> list[BookieAddress]:
         return await self.inner.bookies()
 
-    async def create(self, metadata: LedgerMetadata) -> LedgerMetadata:
+    async def create(self, metadata: LedgerMetadata, along: Sequence[NodeChange] = ()) -> LedgerMetadata:
         if not self.lose:
-            return await super().create(metadata)
+            return await super().create(metadata, along)
         if self.lose.pop():
-            await super().create(metadata)
+            await super().create(metadata, along)
         raise UnknownOutcome
 
     async def write(self, metadata: LedgerMetadata) -> LedgerMetadata:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +11,36 @@ from messaging.storage.ledger_store import WHOLE
 from messaging.storage.meta_store import MetaStore
 from messaging.storage.postgresql.meta_store import PostgresqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from tests.support.storage.ledger_harness import HARNESSES, Harness, PostgresqlHarness
+from tests.support.bookkeeper import install
+from tests.support.bookkeeper.cluster import Cluster, running_cluster
+from tests.support.storage.ledger_harness import HARNESSES, Harness, PostgresqlHarness, RealBookiesHarness
 from tests.support.storage.memory_meta import MemoryMetaStore
 from tests.support.storage.owning import FENCE
 
 
-@pytest.fixture(params=[*sorted(HARNESSES), "postgresql"])
+@pytest.fixture(scope="session")
+def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("bookkeeper")) as cluster:
+        yield cluster
+
+
+REAL_BOOKIES = pytest.param(
+    "real-bookies",
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.xdist_group("bookkeeper"),
+        pytest.mark.skipif(not install.ready(), reason=f"no bookies: {install.NEEDED}"),
+    ],
+)
+
+
+@pytest.fixture(params=[*sorted(HARNESSES), "postgresql", REAL_BOOKIES])
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
     made: Harness
     if request.param == "postgresql":
         made = PostgresqlHarness(request.getfixturevalue("metadata_url"))
+    elif request.param == "real-bookies":
+        made = RealBookiesHarness(request.getfixturevalue("real_cluster"))
     else:
         made = HARNESSES[request.param](tmp_path)
     await made.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import tempfile
@@ -13,12 +14,16 @@ from typing import Protocol
 
 import pytest
 
+from messaging.bookkeeper_url import BookkeeperUrl
+from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
 from messaging.storage.ledger_store import Fence, LedgerStore
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import aio_available
 from messaging.storage.local.device.direct import open_past_cache
 from messaging.storage.local.device.disk import Disk, OsDisk
 from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore
+from tests.support.bookkeeper.cluster import Cluster
+from tests.support.bookkeeper.fake_bookie import FakeCluster
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
 from tests.support.storage.owning import started
@@ -181,3 +186,54 @@ class PostgresqlHarness:
     async def close(self) -> None:
         for store in (*self._crashed, self.store):
             await store.stop()
+
+
+class BookkeeperHarness:
+    """On bookies of this event loop. A crash leaves the old store running."""
+
+    store: BookkeeperLedgerStore
+    fence: Fence
+
+    def __init__(self, directory: Path) -> None:
+        self.cluster = FakeCluster()
+        self._crashed: list[BookkeeperLedgerStore] = []
+
+    async def open(self) -> None:
+        self.store = await self._made()
+        self.fence = await started(self.store)
+
+    async def _made(self) -> BookkeeperLedgerStore:
+        while len(self.cluster.bookies) < 3:
+            await self.cluster.add()
+        url = BookkeeperUrl("zookeeper:2181")
+        return BookkeeperLedgerStore(url, metadata_store=lambda _: self.cluster.store, entry_bytes_max=1 << 20)
+
+    async def reopen(self) -> None:
+        await self.store.stop()
+        await self.open()
+
+    async def crash(self) -> None:
+        self._crashed.append(self.store)
+        await self.open()
+
+    async def close(self) -> None:
+        for store in (*self._crashed, self.store):
+            await store.stop()
+        for bookie in self.cluster.bookies.values():
+            await bookie.stop()
+
+
+HARNESSES["bookkeeper"] = BookkeeperHarness
+
+
+class RealBookiesHarness(BookkeeperHarness):
+    """Each has a store of its own in the cluster."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.folder)
+        self._url = BookkeeperUrl.parse(f"bookkeeper://{cluster.hosts}/ledgers?store=contract-{next(self._numbers)}")
+
+    async def _made(self) -> BookkeeperLedgerStore:
+        return BookkeeperLedgerStore(self._url, entry_bytes_max=1 << 20)

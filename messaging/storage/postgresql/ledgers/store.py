@@ -46,6 +46,7 @@ class PostgresqlLedgerStore:
 
     def __init__(self, url: str, health: BackgroundLoop | None = None, *, entry_bytes_max: int = 6 << 20) -> None:
         self.entry_bytes_max = entry_bytes_max
+        self.what = WHAT
         self.failed: StoreError | None = None
         self.on_failed: Callable[[StoreError], None] | None = None
         self.epoch = 0

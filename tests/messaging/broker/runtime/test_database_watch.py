@@ -21,7 +21,7 @@ async def test_what_a_database_says_is_told_until_it_answers_again() -> None:
         if errors:
             raise errors.pop()
 
-    watch = DatabaseWatch({"metadata_url": ask})
+    watch = DatabaseWatch({"the PostgreSQL of metadata_url": ask})
     assert watch.failing == ""
     await watch.look()
     assert watch.failing == "the PostgreSQL of metadata_url does not answer as it should", "where it is, not everybody may know"
@@ -39,7 +39,7 @@ async def test_a_database_that_never_answers_is_asked_once(monkeypatch: pytest.M
         asked += 1
         await answers.wait()
 
-    watch = DatabaseWatch({"ledger_url": ask})
+    watch = DatabaseWatch({"the PostgreSQL of ledger_url": ask})
     for _ in range(3):
         await watch.look()
         assert watch.failing.startswith("the PostgreSQL of ledger_url has not answered for")

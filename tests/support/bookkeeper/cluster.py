@@ -7,14 +7,16 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from kazoo.client import KazooClient
 
-from tests.compat.bookkeeper.install import HOME
+from tests.support.bookkeeper.install import HOME
 from tests.support.waiting import eventually_sync
 
 _DEBIAN_ZOOKEEPER = Path("/etc/zookeeper/conf/environment")
@@ -133,6 +135,18 @@ class Cluster:
             bookie.start()
         for bookie in self.bookies:
             bookie.wait()
+        self._wait_for_registrations()
+
+    def _wait_for_registrations(self) -> None:
+        """They listen before they are in ZooKeeper."""
+        kazoo = KazooClient(self.hosts)
+        kazoo.start()
+        try:
+            available = "/ledgers/available"
+            eventually_sync(lambda: set(self.names) <= set(kazoo.get_children(available)), timeout_s=60)
+        finally:
+            kazoo.stop()
+            kazoo.close()
 
     def kill(self) -> None:
         for server in (*self.bookies, self.zookeeper):
@@ -232,3 +246,13 @@ class Peer:
 
 class PeerError(Exception):
     pass
+
+
+@contextmanager
+def running_cluster(folder: Path, bookies: int = 4) -> Iterator[Cluster]:
+    cluster = Cluster(folder, bookies)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()

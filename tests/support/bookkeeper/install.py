@@ -1,5 +1,5 @@
 """Fetches bookies, a ZooKeeper and Apache's client with Maven, below .venv/clients: ``python -m
-tests.compat.bookkeeper.install``.
+tests.support.bookkeeper.install``.
 """
 
 from __future__ import annotations

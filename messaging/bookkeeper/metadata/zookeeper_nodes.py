@@ -1,0 +1,157 @@
+"""Calls to ZooKeeper from an event loop, and nodes of the caller's own there.
+
+The library for ZooKeeper (kazoo) has threads: each call hands its result over to the event loop, and nothing else of it leaves
+this module and that of the metadata store. It must not be started before a fork. Requests that are made without a connection wait
+for one, so each call has a time limit; a change whose answer did not come may be carried out later, and is of a version, so it is
+carried out at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from messaging.bookkeeper.errors import AccessRefused, Unavailable
+from messaging.bookkeeper.metadata.store import (
+    CheckNode,
+    CreateNode,
+    MetadataConflict,
+    MetadataStore,
+    Node,
+    NodeChange,
+    SetNode,
+    UnknownOutcome,
+)
+
+_PARENTS_MAX = 5  # times that missing nodes above are made before a change: somebody else may delete them meanwhile
+
+
+class ZookeeperNodes(MetadataStore):
+    """The part of the metadata store that knows no ledgers. `options` go to kazoo's client as they are."""
+
+    def __init__(self, hosts: str, session_timeout_s: float, call_timeout_s: float, options: dict[str, Any]) -> None:
+        self._hosts = hosts
+        self._call_timeout_s = call_timeout_s
+        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, **options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
+
+    async def node(self, path: str) -> Node | None:
+        try:
+            data, stat = await self._call(self._client.get_async, path)
+        except NoNodeError:
+            return None
+        return Node(bytes(data), stat.version)
+
+    async def names_below(self, path: str) -> list[str]:
+        return list(await self._children(path))
+
+    async def change(self, changes: Sequence[NodeChange]) -> None:
+        for _ in range(_PARENTS_MAX):
+            orphan = await self._transact(changes)
+            if orphan is None:
+                return
+            await self._change(self._client.ensure_path_async, orphan.rpartition("/")[0])
+        raise Unavailable(f"the nodes above {orphan} vanish as fast as they are made")
+
+    async def _transact(self, changes: Sequence[NodeChange]) -> str | None:
+        """None if it was done, else the path of the node that has none above it."""
+        transaction = self._client.transaction()
+        for change in changes:
+            if isinstance(change, CheckNode):
+                transaction.check(change.path, change.version)
+            elif isinstance(change, CreateNode):
+                transaction.create(change.path, change.data)
+            elif isinstance(change, SetNode):
+                transaction.set_data(change.path, change.data, change.version)
+            else:
+                transaction.delete(change.path)
+        for change, result in zip(changes, await self._change(transaction.commit_async), strict=True):
+            if isinstance(result, NoAuthError):
+                raise AccessRefused(f"ZooKeeper refuses access to {change.path}: the client lacks the permission") from result
+            if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                if isinstance(change, CreateNode) and isinstance(result, NoNodeError):
+                    return change.path
+                raise MetadataConflict(change.path) from result
+        return None
+
+    # --- kazoo -------------------------------------------------------------------------------------------------------------------
+
+    async def _get(self, path: str) -> bytes:
+        data, _ = await self._call(self._client.get_async, path)
+        return bytes(data)
+
+    async def _children(self, path: str, watch: Callable[[object], None] | None = None) -> Sequence[str]:
+        try:
+            children: Sequence[str] = await self._call(self._client.get_children_async, path, watch=watch)
+        except NoNodeError:
+            return ()
+        return children
+
+    async def _change(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        try:
+            return await self._call(function, *arguments, **options)
+        except Unavailable as error:
+            raise UnknownOutcome from error
+
+    async def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Raises `Unavailable`, `AccessRefused`, and kazoo's errors that say what is stored."""
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                "this process was forked after its connection to ZooKeeper began; start the store in the child instead"
+            )
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def settle(result: Any) -> None:
+            if not future.done():
+                if result.successful():
+                    future.set_result(result.value)
+                else:
+                    future.set_exception(result.exception)
+
+        def from_thread(result: Any) -> None:
+            try:
+                loop.call_soon_threadsafe(settle, result)
+            except RuntimeError:
+                pass  # the loop ended before the answer came
+
+        try:
+            function(*arguments, **options).rawlink(from_thread)
+            async with asyncio.timeout(self._call_timeout_s):
+                return await future
+        except (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError):
+            raise
+        except (NoAuthError, AuthFailedError) as error:
+            what = arguments[0] if arguments else "some nodes"
+            raise AccessRefused(f"ZooKeeper refuses access to {what}: the client lacks the permission") from error
+        except TimeoutError:
+            raise Unavailable(f"ZooKeeper at {self._hosts} did not answer within {self._call_timeout_s:g} s") from None
+        except KazooException as error:
+            raise Unavailable(f"ZooKeeper at {self._hosts}: {type(error).__name__} {error}".rstrip()) from error
+
+    def _in_loop(self, callback: Callable[[], None]) -> Callable[[object], None]:
+        def from_thread(_event: object) -> None:
+            loop = self._loop
+            if loop is not None:
+                try:
+                    loop.call_soon_threadsafe(callback)
+                except RuntimeError:
+                    pass  # the loop ended
+
+        return from_thread

@@ -1,0 +1,1 @@
+"""`LedgerStore` on bookies of Apache BookKeeper."""

@@ -1,0 +1,207 @@
+"""Reading ledgers on bookies: which add holds an entry, and blocks from there on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
+from messaging.storage.bookkeeper.block_format import StoredBlock, decode
+from messaging.storage.bookkeeper.known_blocks import KnownBlocks
+from messaging.storage.bookkeeper.store_errors import told
+from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry
+
+LEDGERS_MAX = 1024  # of which something is known
+CACHE_BYTES_MAX = 16 << 20
+RESUME_BLOCKS_MAX = 64  # that are tried behind one that is lost
+BLOCKS_AT_ONCE_MAX = 256
+
+
+class Source(NamedTuple):
+    """What may be read of a ledger now. `payloads(first, last, bytes_max)`: of the adds from `first` to `last`, at least one."""
+
+    last_block: int
+    last_entry: int
+    sparse: bool
+    payloads: Callable[[int, int, int], Awaitable[Sequence[bytes]]]
+
+
+class BlockReads:
+    """What is remembered of reads, within bounds: where blocks are, and those that were read and not asked for."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, KnownBlocks] = OrderedDict()
+        self._cached: OrderedDict[tuple[int, int], StoredBlock] = OrderedDict()
+        self._cached_bytes = 0
+
+    def known(self, ledger_id: int, sparse: bool = False) -> KnownBlocks:
+        known = self._known.get(ledger_id)
+        if known is None:
+            known = self._known[ledger_id] = KnownBlocks(sparse)
+            if len(self._known) > LEDGERS_MAX:
+                self._known.popitem(last=False)
+        self._known.move_to_end(ledger_id)
+        return known
+
+    def forecast(self, ledger_id: int, first: int, entries_max: int, bytes_max: int) -> int:
+        known = self._known.get(ledger_id)
+        return 0 if known is None or first < 0 else known.entries_of_read(first, entries_max, bytes_max)
+
+    def forget(self, ledger_id: int) -> None:
+        self._known.pop(ledger_id, None)
+        for key in [key for key in self._cached if key[0] == ledger_id]:
+            self.take(*key)
+
+    def take(self, ledger_id: int, number: int) -> StoredBlock | None:
+        stored = self._cached.pop((ledger_id, number), None)
+        if stored is not None:
+            self._cached_bytes -= _kept_bytes(stored)
+        return stored
+
+    def keep(self, stored: StoredBlock) -> None:
+        key = (stored.block.ledger_id, stored.number)
+        if key not in self._cached:
+            self._cached[key] = stored
+            self._cached_bytes += _kept_bytes(stored)
+        while self._cached_bytes > CACHE_BYTES_MAX:
+            _, gone = self._cached.popitem(last=False)
+            self._cached_bytes -= _kept_bytes(gone)
+
+
+class LedgerReading:
+    """One read of one ledger."""
+
+    def __init__(self, ledger_id: int, source: Source, reads: BlockReads) -> None:
+        self._ledger_id = ledger_id
+        self._source = source
+        self._reads = reads
+        self._known = reads.known(ledger_id, source.sparse)
+        self._known.last_block = max(self._known.last_block, source.last_block)
+
+    async def blocks(self, first: int, entries_max: int, bytes_max: int) -> list[Block]:
+        """See `LedgerReader.read`."""
+        last_entry = self._source.last_entry
+        if not 0 <= first <= last_entry:
+            raise NoSuchEntry(f"ledger {self._ledger_id} ends at entry {last_entry}; {first} was asked for", self._ledger_id)
+        number = await self._find(first)
+        blocks: list[Block] = []
+        entries = size_bytes = 0
+        full = False
+        while not full and number <= self._source.last_block and (not blocks or entries < entries_max):
+            try:
+                some = await self._fetch(number, self._at_once(entries_max - entries), max(1, bytes_max - size_bytes))
+            except CorruptEntry as error:
+                if blocks:
+                    break
+                some = [await self._first_of(number, first, error)]
+            for stored in some:
+                size_bytes += stored.size_bytes
+                if blocks and (full or size_bytes > bytes_max or entries >= entries_max):
+                    self._reads.keep(stored)
+                    full = True
+                    continue
+                block = stored.block
+                blocks.append(block)
+                full = size_bytes >= bytes_max
+                entries += block.last_entry + 1 - max(first, block.first_entry)
+            number += len(some)
+        return blocks
+
+    async def last(self) -> StoredBlock:
+        """The last block, where there is one. Raises `CorruptEntry` and what the source raises."""
+        (stored,) = await self._fetch(self._source.last_block, 1, 1)
+        self._reads.keep(stored)
+        return stored
+
+    async def _find(self, first: int) -> int:
+        """The number of the block that holds an entry, or of the next one behind a gap."""
+        tries = 0
+        while True:
+            where = self._known.find(first, self._source.last_block, self._source.last_entry)
+            if where.lowest >= where.highest:
+                return where.lowest
+            span = where.highest - where.lowest + 1
+            if tries % 3 == 2:  # entries are not spread evenly: by halves
+                guess = where.lowest + span // 2
+            else:
+                guess = where.lowest + (first - where.begin) * span // max(1, where.end - where.begin)
+            tries += 1
+            guess = min(max(guess, where.lowest), where.highest)
+            stored = await self._readable(guess, where.highest)
+            if stored is None and guess == where.lowest:
+                return guess  # whatever holds the entry is lost
+            if stored is None:
+                number = await self._before(where.lowest, guess, first)
+                if number is not None:
+                    return number
+
+    async def _before(self, lowest: int, lost: int, first: int) -> int | None:
+        """The block of an entry, where that from `lost` on is lost: `lost` itself, unless it is before it."""
+        for number in range(lost - 1, max(lowest, lost - RESUME_BLOCKS_MAX) - 1, -1):
+            stored = await self._readable(number, number)
+            if stored is not None:
+                return None if stored.block.last_entry >= first else number + 1
+        return lowest
+
+    async def _readable(self, number: int, highest: int) -> StoredBlock | None:
+        """The block, or the first behind it that is not lost; it is known then."""
+        for candidate in range(number, min(highest, number + RESUME_BLOCKS_MAX) + 1):
+            try:
+                (stored,) = await self._fetch(candidate, 1, 1)
+            except CorruptEntry:
+                continue
+            self._reads.keep(stored)
+            return stored
+        return None
+
+    async def _first_of(self, number: int, first: int, error: CorruptEntry) -> StoredBlock:
+        """The block alone, where of several one is lost. Raises `Corrupt` if it is this one."""
+        try:
+            (stored,) = await self._fetch(number, 1, 1)
+        except CorruptEntry as lost:
+            behind = None
+            if number < self._source.last_block:
+                behind = await self._readable(number + 1, self._source.last_block)
+            resume = self._source.last_entry + 1 if behind is None else behind.after_entry + 1
+            raise Corrupt(f"{told(lost)}", self._ledger_id, first, resume) from error
+        return stored
+
+    def _at_once(self, entries: int) -> int:
+        """How many blocks have about so many entries, by the mean of the ledger."""
+        if self._source.sparse:
+            return BLOCKS_AT_ONCE_MAX
+        return min(BLOCKS_AT_ONCE_MAX, 1 + entries * (self._source.last_block + 1) // (self._source.last_entry + 1))
+
+    async def _fetch(self, number: int, count: int, bytes_max: int) -> list[StoredBlock]:
+        """At least one block, and `count` at most. Raises `CorruptEntry`, `StoreError`."""
+        last = min(number + count - 1, self._source.last_block)
+        some: list[StoredBlock] = []
+        size_bytes = 0
+        while number <= last and (cached := self._reads.take(self._ledger_id, number)) is not None:
+            some.append(cached)
+            size_bytes += cached.size_bytes
+            number += 1
+            if size_bytes >= bytes_max:
+                return some
+        if some:
+            return some
+        try:
+            payloads = await self._source.payloads(number, last, bytes_max)
+        except CorruptEntry:
+            raise
+        except BookkeeperError as error:
+            raise told(error, self._ledger_id) from error
+        for payload in payloads:
+            try:
+                stored = decode(self._ledger_id, number, payload)
+            except ValueError as error:
+                raise CorruptEntry(f"add {number} of ledger {self._ledger_id}: {error}", self._ledger_id) from None
+            self._known.add(number, stored.after_entry, stored.block.last_entry, stored.size_bytes)
+            some.append(stored)
+            number += 1
+        return some
+
+
+def _kept_bytes(stored: StoredBlock) -> int:
+    return len(stored.block.data) + len(stored.block.header) + 4 * stored.block.count + 500
