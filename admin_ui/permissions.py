@@ -184,6 +184,11 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_terminate"): Action.TOPIC_ADMIN,
     ("GET", "console:topic_partitions"): Action.TOPIC_ADMIN,
     ("POST", "console:topic_partitions"): Action.TOPIC_ADMIN,
+    ("GET", "console:dead_letters"): Action.OPERATE,
+    ("POST", "console:dead_letters"): Action.OPERATE,
+    ("GET", "console:dead_letter_jobs"): Action.OPERATE,
+    ("GET", "console:redrive_edited"): Action.OPERATE,  # and MESSAGE_READ, and PRODUCE where it goes
+    ("POST", "console:redrive_edited"): Action.OPERATE,  # the same
     ("GET", "console:redrives"): Action.OPERATE,
     ("POST", "console:redrives"): Action.OPERATE,
     ("GET", "console:redrives_fragment"): Action.OPERATE,
@@ -392,6 +397,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:task_decide"): "task",  # .requeue or .discard
     ("POST", "console:message_publish"): "message.publish",
     ("POST", "console:delayed"): "delayed",  # .cancel or .reschedule
+    ("POST", "console:dead_letters"): "redrive",  # .start, .pause, .resume or .cancel
+    ("POST", "console:redrive_edited"): "redrive.start",
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
     ("POST", "console:alerts"): "alert_rule",  # .create, or notifications.set or .test

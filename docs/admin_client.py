@@ -32,7 +32,7 @@ from messaging.client.admin.http import Http, segment
 
 
 # Collections that keep the name which they had before another one came whose path ends with the same word.
-NAMED_BEFORE = frozenset({("tenants", "members")})
+NAMED_BEFORE = frozenset({("tenants", "members"), ("tenants", "namespaces", "topics", "redrives")})
 
 
 class Operation(NamedTuple):

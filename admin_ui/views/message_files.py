@@ -76,7 +76,7 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
     """Publishes a message; `from`: one like that, which takes the right to read it."""
     name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
     like = request.GET.get("from", "")[:80]
-    row = _row(request, name, like) if like and request.method == "GET" else None
+    row = message_to_edit(request, name, like) if like and request.method == "GET" else None
     form = PublishForm(request.POST or None, initial=initial_of(row) if row is not None else {})
     published: list[MessageIdAnswer] = []
 
@@ -107,10 +107,10 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
     )
 
 
-def _row(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRow | None:
+def message_to_edit(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRow | None:
     """None, with a line that says so, for one that cannot be published again."""
     if not request.actor.may(Action.MESSAGE_READ, topic_resource(name)):
-        raise PermissionDenied("you may publish here, but not read messages: publish one without another as its model")
+        raise PermissionDenied("you may not read messages here: publish one without another as its model")
     try:
         query = message_query(name, {"position": message_id})
         row = broker.ask(lambda rpc: message_at(rpc, name, query, EDITED_BYTES_MAX))

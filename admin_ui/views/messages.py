@@ -189,4 +189,8 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         may_see_audit=request.actor.may(Action.AUDIT_READ, Resource(tenant)),
         problem=problem,
         may_publish=request.actor.may(Action.PRODUCE, topic_resource(name)),
+        may_redrive=row is not None
+        and "REAL_TOPIC" in row.properties  # it is a dead letter
+        and request.actor.may(Action.OPERATE, topic_resource(name))
+        and request.actor.may(Action.PRODUCE, Resource(tenant, str(name.namespace))),
     )

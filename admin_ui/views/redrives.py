@@ -10,10 +10,15 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import carried_out
+from admin_ui.messages.publish_form import PublishForm, initial_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.views.message_files import message_to_edit
 from admin_ui.views.topics import topic_name
+from messaging.adminrpc.redrive import RedriveEdit
 from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.names import message_of
 from workers.redrive import actions
 from workers.redrive.models import RedriveJob
 
@@ -24,7 +29,10 @@ _LOOKS: dict[str, str] = {"done": "badge-good", "failed": "badge-bad", "paused":
 
 class RedriveForm(forms.Form):
     target = forms.CharField(
-        label="Target topic", max_length=NAME_LENGTH_MAX, help_text="Full name: persistent://tenant/namespace/topic."
+        label="Target topic",
+        required=False,
+        max_length=NAME_LENGTH_MAX,
+        help_text="persistent://tenant/namespace/topic. Empty: each goes back to the topic of this namespace that it came from.",
     )
     subscription = forms.CharField(
         max_length=NAME_LENGTH_MAX,
@@ -58,7 +66,7 @@ class RedriveForm(forms.Form):
         for name, field in (("from_ms", "published_from"), ("until_ms", "published_until")):
             if field in given:
                 wanted[name] = _milliseconds(given[field])
-        return actions.Request(given["target"], given["subscription"], given.get("rate", 0), given=wanted)
+        return actions.Request(given.get("target", ""), given["subscription"], given.get("rate", 0), given=wanted)
 
 
 def _milliseconds(at: datetime) -> int:
@@ -93,6 +101,38 @@ def redrives(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
 
 
 @page
+def redrive_edited(request: ConsoleRequest, tenant: str, namespace: str, topic: str, message_id: str) -> HttpResponse:
+    """Moves one message back as it is edited here. It takes the right to read it."""
+    name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
+    row = message_to_edit(request, name, message_id) if request.method == "GET" else None
+    form = PublishForm(request.POST or None, initial=initial_of(row) if row is not None else {})
+    at = message_of(name, message_id)
+
+    def start() -> None:
+        message = form.message()
+        edit = RedriveEdit(payload=bytes(message.payload), key=message.key, properties=message.properties)
+        given = {"positions": [[at.ledger_id, at.entry_id]]}
+        started.append(actions.start(request.actor, at.topic, actions.Request(given=given, edit=edit)))
+
+    started: list[RedriveJob] = []
+    above = ((topic, reverse("console:topic", args=parts)), ("Redrives", reverse("console:redrives", args=parts)))
+    if carried_out(request, form, start):
+        show_message(request, "The redrive was started.")
+        return HttpResponseRedirect(reverse("console:redrive", args=[tenant, namespace, at.topic.local, started[0].id]))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, *above),
+        heading=f"Edit and redrive {message_id}",
+        form=form,
+        intro="It goes back once to the topic that it came from, as you edit it here. The one in this topic is acknowledged.",
+        submit="Redrive",
+        cancel_url=reverse("console:message", args=[*parts, message_id]),
+    )
+
+
+@page
 def redrives_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """The part of the page that is refreshed every three seconds."""
     name = topic_name(tenant, namespace, topic)
@@ -123,20 +163,21 @@ def redrive(request: ConsoleRequest, tenant: str, namespace: str, topic: str, jo
         "pages/redrive.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace, *above),
-        job=_shown(found),
+        job=shown_job(found),
         outcomes=list(actions.outcomes_of(found).order_by("-id")[:OUTCOMES_SHOWN]),
         shown_max=OUTCOMES_SHOWN,
     )
 
 
 def _jobs(name: Any) -> dict[str, Any]:
-    return {"jobs": [_shown(job) for job in actions.jobs_of(name)[:JOBS_SHOWN]], "local": name.local}
+    return {"jobs": [shown_job(job) for job in actions.jobs_of(name)[:JOBS_SHOWN]], "local": name.local}
 
 
-def _shown(job: RedriveJob) -> dict[str, Any]:
+def shown_job(job: RedriveJob) -> dict[str, Any]:
     return {
         "id": job.id,
-        "target": job.target,
+        "target": job.target or "where they came from",
+        "edited": job.edit is not None,
         "subscription": job.subscription,
         "state": job.get_state_display(),
         "look": _LOOKS.get(job.state, ""),

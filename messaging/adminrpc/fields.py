@@ -74,6 +74,9 @@ TenantUid = Annotated[str, Limit("an id that the platform gave a tenant", bytes_
 PropertyName = Annotated[str, Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX)]
 PropertyValue = Annotated[str, Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX)]
 Redriven = Annotated[int, limits.REDRIVEN]
+EDITED_BYTES_MAX = 256 << 10
+EditedPayload = Annotated[bytes, Limit("of a dead letter that is edited", bytes_max=EDITED_BYTES_MAX)]
+FoundMax = Annotated[int, Limit("entries of one answer", minimum=1, maximum=500)]
 Step = Annotated[int, Limit("counts the steps of a redrive", minimum=0, maximum=2**31 - 1)]
 Job = Annotated[str, Limit("the id of a redrive: 32 hexadecimal digits", bytes_max=64)]
 Positions = Annotated[list[list[int]], Limit("of one step of a redrive", count_max=1000)]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from messaging.adminrpc.methods import REDRIVE_MOVE
-from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveMove, RedriveMoved
+from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_SCAN
+from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveEdit, RedriveFoundPage, RedriveMove, RedriveMoved, RedriveScan
 from messaging.broker.core.dead_letters.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import NotReady
@@ -82,8 +83,8 @@ def moved(broker: WorkerBroker, topic: str = TARGET) -> Iterator[tuple[bytes, di
         yield stored.payload, {pair.key: pair.value for pair in metadata.properties}, metadata.partition_key
 
 
-def payloads(broker: WorkerBroker) -> list[bytes]:
-    return [payload for payload, _, _ in moved(broker)]
+def payloads(broker: WorkerBroker, topic: str = TARGET) -> list[bytes]:
+    return [payload for payload, _, _ in moved(broker, topic)]
 
 
 def test_everything_goes_back_as_it_came_and_is_acknowledged(
@@ -320,3 +321,115 @@ def test_a_tenant_that_was_created_anew_keeps_its_messages(
     redriven = RedriveJob.unscoped.get()
     assert redriven.state == "failed" and "is another" in redriven.error
     assert payloads(broker) == []
+
+
+# --- each to where it came from
+
+
+ORIGINS = {"a": "persistent://acme/kept/orders", "b": "persistent://acme/kept/bills"}
+
+
+def of_two_origins(broker: WorkerBroker, *further: dict[str, str]) -> None:
+    for topic in (DLQ, *ORIGINS.values()):
+        broker.real.add(topic)
+    for number in range(6):
+        properties = {"REAL_TOPIC": ORIGINS["ab"[number % 2]], "DEAD_LETTER_REASON": "ab"[number % 2]}
+        broker.real.publish_messages(DLQ, OutgoingMessage(b"%d" % number, properties, key=f"k{number}"))
+    for properties in further:
+        broker.real.publish_messages(DLQ, OutgoingMessage(b"x", properties))
+
+
+def test_without_a_target_each_goes_where_it_came_from_and_the_outcome_says_where(
+    environment: Environment, broker: WorkerBroker, clock: Clock
+) -> None:
+    elsewhere = {"REAL_TOPIC": "persistent://acme/orders/t"}
+    of_two_origins(broker, {}, elsewhere, {"REAL_TOPIC": DLQ}, {"REAL_TOPIC": "persistent://acme/kept/gone-partition-9"})
+    job(clock, target="")
+    assert run(environment)["state"] == "done"
+    assert payloads(broker, ORIGINS["a"]) == [b"0", b"2", b"4"] and payloads(broker, ORIGINS["b"]) == [b"1", b"3", b"5"]
+    outcomes = [(each.target, each.why) for each in RedriveOutcome.objects.all()]
+    assert outcomes[:6] == [(ORIGINS["ab"[number % 2]], "") for number in range(6)]
+    why = [reason for target, reason in outcomes[6:] if not target]
+    assert why[:3] == [
+        "it does not say which topic it came from",
+        "it came from another namespace, acme/orders",
+        "it says that it came from this topic",
+    ]
+    stayed = RedriveJob.unscoped.get()
+    assert (stayed.moved + stayed.left, stayed.left) == (10, len(why))
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_a_worker_killed_between_two_destinations_moves_nothing_twice(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    of_two_origins(broker)
+    monkeypatch.setattr(task, "MOVE_ENTRIES", 2)
+    job(clock, target="")
+    calls = 0
+
+    def kill(request: RedriveMove) -> RedriveMoved | None:
+        nonlocal calls
+        calls += 1
+        if calls == step:
+            broker.real.perform(REDRIVE_MOVE, request)  # done, and nobody was told
+            raise Killed
+        return None
+
+    broker.divert(REDRIVE_MOVE, kill)
+    with pytest.raises(Killed):
+        run(environment)
+    broker.mend()
+    clock.advance(3600)
+    broker.real.restart()
+    assert run(environment)["state"] == "done"
+    assert payloads(broker, ORIGINS["a"]) == [b"0", b"2", b"4"] and payloads(broker, ORIGINS["b"]) == [b"1", b"3", b"5"]
+    assert RedriveOutcome.objects.exclude(target="").count() == 6
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [({"origin_topic": ORIGINS["b"]}, [b"1", b"3", b"5"]), ({"reason": "a"}, [b"0", b"2", b"4"]), ({"producer": "nobody"}, [])],
+)
+def test_what_became_a_dead_letter_for_another_reason_stays(
+    environment: Environment, broker: WorkerBroker, clock: Clock, wanted: dict[str, Any], expected: list[bytes]
+) -> None:
+    of_two_origins(broker)
+    broker.real.add("persistent://acme/kept/all")
+    job(clock, filter=wanted, target="persistent://acme/kept/all")
+    run(environment)
+    assert payloads(broker, "persistent://acme/kept/all") == expected
+
+
+def test_only_the_messages_that_were_chosen_move(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    of_two_origins(broker)
+    page = scanned(broker)
+    chosen = [[entry.ledger_id, entry.entry_id] for entry in page.found if entry.key in ("k1", "k4")]
+    job(clock, target="", filter={"positions": [*chosen, [10**6, 0]]})
+    run(environment)
+    assert payloads(broker, ORIGINS["a"]) == [b"4"] and payloads(broker, ORIGINS["b"]) == [b"1"]
+    assert RedriveOutcome.objects.count() == 2
+
+
+def test_a_message_goes_back_as_it_was_edited_once(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    of_two_origins(broker)
+    (entry,) = [entry for entry in scanned(broker).found if entry.key == "k2"]
+    edit = RedriveEdit(payload=b"mended", key="other", properties={"kind": "y", "DEAD_LETTER_REASON": "kept"})
+    job(clock, target="", filter={"positions": [[entry.ledger_id, entry.entry_id]]}, edit=msgspec.to_builtins(edit))
+
+    def lost(request: RedriveMove) -> RedriveMoved | None:
+        broker.real.perform(REDRIVE_MOVE, request)
+        raise Killed
+
+    broker.divert(REDRIVE_MOVE, lost)
+    with pytest.raises(Killed):
+        run(environment)
+    broker.mend()
+    clock.advance(3600)
+    assert run(environment)["state"] == "done"
+    assert list(moved(broker, ORIGINS["a"])) == [(b"mended", {"kind": "y", REDRIVEN: "1"}, "other")]
+
+
+def scanned(broker: WorkerBroker) -> RedriveFoundPage:
+    asked = RedriveScan(topic=DLQ, subscription="redrive", owner=tenant_role("acme"), ledger_id=-1, entry_id=0)
+    return broker.real.perform(REDRIVE_SCAN, asked)

@@ -12,9 +12,9 @@ import msgspec
 from django.db import transaction
 
 from messaging.adminrpc.methods import REDRIVE_SCAN
-from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveScan
+from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveScan
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, PreconditionFailed
-from messaging.permissions.model import USER_ROLE_PREFIX, Action, tenant_role
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, tenant_role
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from tenants import broker
 from tenants.access import Actor, require
@@ -24,6 +24,7 @@ from tenants.actions.topics import topic_resource
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers.queue import ask_for
+from workers.redrive.destinations import destination
 from workers.redrive.models import RedriveJob, RedriveOutcome
 from workers.schedule import REDRIVE
 
@@ -32,18 +33,20 @@ SUBSCRIPTION = "redrive"  # unless another is named: it remembers what was moved
 SAMPLES = 20
 DRY_RUN_ENTRIES, DRY_RUN_S = 20_000, 5.0  # that a dry run looks at, and after which it answers with what it has
 RATE_MAX = 1_000_000
-ACTIVE_MAX = 20  # jobs of one tenant that are not finished
+ACTIVE_MAX = 100  # jobs of one tenant that are not finished
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. `given`: fields of `RedriveFilter`."""
+    """What is asked for. `target` "": each message goes to the topic that it came from, in this namespace. `given`: fields of
+    `RedriveFilter`. An `edit` is of the one message that `given` names by its position."""
 
-    target: str
+    target: str = ""
     subscription: str = SUBSCRIPTION
     rate: int = 0
     idempotency_key: str = ""
     given: dict[str, Any] = field(default_factory=dict)
+    edit: RedriveEdit | None = None
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,17 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
     """A job that runs as soon as a worker takes it; with an idempotency key that was used before, that job. Raises `NotAuthorized`,
     `InvalidValue`, `NotAllowed`, `NotFound`, `Conflict` where the key was used for something else, `PreconditionFailed`."""
     target, owner = _checked(actor, topic, request)
-    wanted = msgspec.to_builtins(_filter(request))
+    wanted = msgspec.to_builtins(filter_of(request))
     key = request.idempotency_key or uuid.uuid4().hex
     with transaction.atomic(), tenant_scope(topic.tenant):
         uid = Tenant.objects.values_list("uid", flat=True).get()
-        same = {"topic": str(topic), "subscription": request.subscription, "target": str(target), "filter": wanted}
+        same = {
+            "topic": str(topic),
+            "subscription": request.subscription,
+            "target": target,
+            "filter": wanted,
+            "edit": None if request.edit is None else msgspec.to_builtins(request.edit),
+        }
         job = RedriveJob.objects.filter(idempotency_key=key).first()
         if job is not None:
             if any(getattr(job, name) != value for name, value in same.items()):
@@ -84,7 +93,8 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
             created_at=datetime.now(UTC),
             **same,
         )
-        record(actor, "redrive.start", topic.tenant, str(topic), after={"job": job.id, "rate": request.rate, **same})
+        told = {**same, "edit": request.edit is not None}  # the log has no payloads
+        record(actor, "redrive.start", topic.tenant, str(topic), after={"job": job.id, "rate": request.rate, **told})
         ask_for(REDRIVE, actor.principal.role, job=job.id)
     return job
 
@@ -103,11 +113,13 @@ def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
                 topic=str(topic),
                 subscription=request.subscription,
                 owner=owner,
-                **msgspec.structs.asdict(_filter(request)),
+                **msgspec.structs.asdict(filter_of(request)),
                 ledger_id=ledger_id,
                 entry_id=entry_id,
             ),
         )
+        for entry in page.found:
+            entry.refused = entry.refused or ("" if request.target else destination(topic, entry).why)
         moving = [entry for entry in page.found if not entry.refused]
         looked_at, left = looked_at + page.looked_at, left + len(page.found) - len(moving)
         entries, messages = entries + len(moving), messages + sum(entry.messages for entry in moving)
@@ -131,7 +143,8 @@ def decide(actor: Actor, topic: TopicName, job_id: str, decision: str) -> Redriv
         if job.state not in allowed:
             raise PreconditionFailed(f"redrive {job.id} is {job.state}: it cannot be told to {decision}")
         if decision == "resume":  # the permissions of now count
-            _checked(actor, topic, Request(job.target, job.subscription))
+            edit = msgspec.convert(job.edit, RedriveEdit) if job.edit else None
+            _checked(actor, topic, Request(job.target, job.subscription, given=job.filter, edit=edit))
             job.error = ""
             ask_for(REDRIVE, actor.principal.role, job=job.id)
         before, job.state = job.state, after
@@ -157,31 +170,63 @@ def outcomes_of(job: RedriveJob) -> Any:
     return RedriveOutcome.objects.filter(job=job)
 
 
-def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[TopicName, str]:
+def owner_of(actor: Actor, topic: TopicName, subscription: str = SUBSCRIPTION) -> str:
+    """The role on whose behalf the broker looks through a topic, and acts. Raises `NotAuthorized`."""
+    person = _is_person(actor)
+    require(actor, Action.OPERATE, topic_resource(topic))
+    # Who keeps topics working moves messages and need not read them. A key does what the broker lets its role do.
+    require(actor, Action.CURSOR_ADMIN if person else Action.CONSUME, topic_resource(topic, subscription))
+    return tenant_role(topic.tenant) if person else actor.principal.role
+
+
+def _is_person(actor: Actor) -> bool:
+    return actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
+
+
+def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[str, str]:
     """The target, and the role on whose behalf the broker acts."""
+    if not topic.persistent:
+        raise InvalidValue("messages are redriven from one persistent topic to another")
+    subscription_name(request.subscription)
+    if not 0 <= request.rate <= RATE_MAX:
+        raise InvalidValue(f"rate must be from 0 to {RATE_MAX} messages per second")
+    owner, person = owner_of(actor, topic, request.subscription), _is_person(actor)
+    if request.edit is not None:
+        _require_edit(actor, topic, request)
+    if not request.target:  # which topics of the namespace those are is for the messages to say
+        within = Resource(topic.tenant, str(topic.namespace))
+        if not (person and actor.may(Action.OPERATE, within)):
+            require(actor, Action.PRODUCE, within)
+        return "", owner
     if "://" not in request.target:
         raise InvalidValue(
             f"target {request.target[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic"
         )
     target = parse_topic(request.target)
-    if not target.persistent or not topic.persistent or str(target) == str(topic):
+    if not target.persistent or str(target) == str(topic):
         raise InvalidValue("messages are redriven from one persistent topic to another")
-    subscription_name(request.subscription)
-    if not 0 <= request.rate <= RATE_MAX:
-        raise InvalidValue(f"rate must be from 0 to {RATE_MAX} messages per second")
-    person = actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
-    require(actor, Action.OPERATE, topic_resource(topic))
-    # Who keeps topics working moves messages and need not read them. A key does what the broker lets its role do.
-    require(actor, Action.CURSOR_ADMIN if person else Action.CONSUME, topic_resource(topic, request.subscription))
     if not (person and actor.may(Action.OPERATE, topic_resource(target))):
         require(actor, Action.PRODUCE, topic_resource(target))
     existing(str(target.namespace))
     if person and target.tenant != topic.tenant:
         raise NotAllowed(f"{target} is of another tenant: start this redrive with a key that may produce there")
-    return target, tenant_role(target.tenant) if person else actor.principal.role
+    return str(target), owner
 
 
-def _filter(request: Request) -> RedriveFilter:
+def _require_edit(actor: Actor, topic: TopicName, request: Request) -> None:
+    """What is edited is published: who only keeps topics working says nothing in the name of a tenant."""
+    if len(request.given.get("positions", ())) != 1:
+        raise InvalidValue("an edit is of one message: name it, and no other")
+    require(actor, Action.MESSAGE_READ, topic_resource(topic))
+    require(
+        actor,
+        Action.PRODUCE,
+        topic_resource(parse_topic(request.target)) if request.target else Resource(topic.tenant, str(topic.namespace)),
+    )
+
+
+def filter_of(request: Request) -> RedriveFilter:
+    """Raises `InvalidValue`."""
     try:
         return msgspec.convert(request.given, RedriveFilter)
     except msgspec.ValidationError as error:

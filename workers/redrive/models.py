@@ -10,6 +10,8 @@ from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
 from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
 
+WHY_CHARACTERS_MAX = 200
+
 
 class RedriveJob(OfTenant):
     """`pending` is the step that was written down before it was begun: after a crash it is asked for again, and does nothing if it
@@ -26,10 +28,11 @@ class RedriveJob(OfTenant):
     idempotency_key = models.CharField(max_length=NAME_LENGTH_MAX)
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX)  # whose messages are moved; full name
     subscription = models.CharField(max_length=NAME_LENGTH_MAX)
-    target = models.CharField(max_length=TOPIC_LENGTH_MAX)
+    target = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True)  # "": each to the topic that it came from
     owner = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)  # the role on whose behalf
     requested_by = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)
     filter = models.JSONField(default=dict)  # `messaging.adminrpc.redrive.RedriveFilter`
+    edit: Any = models.JSONField(null=True)  # `messaging.adminrpc.redrive.RedriveEdit`, of the one message that is moved
     rate = models.PositiveIntegerField(default=0)  # messages per second; 0: as fast as it goes
     state = models.CharField(max_length=16, choices=State.choices, default=State.RUNNING)
     created_at = models.DateTimeField()
@@ -37,7 +40,7 @@ class RedriveJob(OfTenant):
     ledger_id = models.BigIntegerField(default=-1)  # from where it looks on
     entry_id = models.BigIntegerField(default=0)
     step = models.PositiveIntegerField(default=0)
-    pending: Any = models.JSONField(null=True)  # {"target", "after", "found": [...], "ledger_id", "entry_id", "looked_at"}
+    pending: Any = models.JSONField(null=True)  # {"found": [...], "moves": [...], "behind", "looked_at", "last"}
     looked_at = models.PositiveBigIntegerField(default=0)
     moved = models.PositiveBigIntegerField(default=0)  # messages
     left = models.PositiveBigIntegerField(default=0)  # entries that match and stay; their outcomes say why
@@ -51,7 +54,7 @@ class RedriveJob(OfTenant):
         indexes = [models.Index(fields=["tenant_uid", "topic", "-created_at"], name="redrive_by_topic")]
 
     def __str__(self) -> str:
-        return f"{self.topic} to {self.target}"
+        return f"{self.topic} to {self.target or 'where they came from'}"
 
 
 class RedriveOutcome(models.Model):
@@ -62,7 +65,8 @@ class RedriveOutcome(models.Model):
     entry_id = models.BigIntegerField()
     messages = models.PositiveIntegerField()
     key = models.TextField(blank=True)
-    why = models.CharField(max_length=200, blank=True)
+    why = models.CharField(max_length=WHY_CHARACTERS_MAX, blank=True)
+    target = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True)  # of one that was moved
     step = models.PositiveIntegerField()
 
     class Meta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -10,8 +11,10 @@ from messaging.protocol.names import TopicName
 from tenants.names import topic_of
 from tenants.rest.base import View, existing_namespace, page
 from tenants.rest.schema import PAGE, describe, page_of
+from tenants.rest.tenants import existing
 from tenants.scoping import tenant_scope
-from workers.redrive import actions, shapes
+from workers.redrive import actions, letters, shapes
+from workers.redrive.models import RedriveJob
 
 
 def _topic(parts: dict[str, str]) -> TopicName:
@@ -22,8 +25,7 @@ def _topic(parts: dict[str, str]) -> TopicName:
 
 class _Asked(View):
     def asked(self) -> actions.Request:
-        given = self.read(shapes.NewRedrive)
-        return actions.Request(given.target, given.subscription, given.rate, given.idempotency_key, given=shapes.filter_of(given))
+        return shapes.asked_of(self.read(shapes.NewRedrive))
 
 
 class Redrives(_Asked):
@@ -80,3 +82,71 @@ class RedriveOutcomes(View):
             raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
         with tenant_scope(topic.tenant):
             return page(request, actions.outcomes_of(actions.job_of(topic, job)), "id", shapes.show_outcome)
+
+
+# --- all dead letters of a tenant
+
+_FILTERS = [
+    OpenApiParameter("topic", str, description="Full name of a dead-letter topic; missing: all of the tenant."),
+    OpenApiParameter("reason", str, description="Only with this DEAD_LETTER_REASON."),
+    OpenApiParameter("origin_topic", str, description="Only from this topic, full name."),
+    OpenApiParameter("origin_subscription", str, description="Only from this subscription."),
+    OpenApiParameter("producer", str, description="Only what this producer published; stock clients name their consumer in it."),
+    OpenApiParameter("key", str, description="Only with this key."),
+    OpenApiParameter("property_name", str, description="Only with this property,"),
+    OpenApiParameter("property_value", str, description="which has this value."),
+    OpenApiParameter("from_ms", int, description="Only those that became dead letters from then on, ms since 1970."),
+    OpenApiParameter("until_ms", int, description="Only those that became dead letters before."),
+    OpenApiParameter("redriven_max", int, description="What was redriven so often already would stay."),
+    OpenApiParameter("target", str, description="What would move to this topic; missing: where each came from."),
+    OpenApiParameter("subscription", str, description="What it has acknowledged is left out; `redrive` is the default."),
+    OpenApiParameter("after", str, description="The value of `next` from the previous answer, with the same parameters."),
+]
+
+
+class DeadLetters(View):
+    @describe(
+        "The dead letters of a tenant in groups: so many with each request",
+        shapes.LettersPage,
+        parameters=[
+            OpenApiParameter("by", str, enum=list(letters.BY), description="What the messages of a group have in common."),
+            OpenApiParameter("property", str, description="Of by=property: its name."),
+            *_FILTERS,
+        ],
+    )
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        given = request.query_params
+        query = shapes.letters_query(given)
+        return Response(letters.groups(self.actor(), tenant, query, given.get("after", "")))
+
+
+class DeadLetterMessages(View):
+    @describe(
+        "The dead letters of a tenant one by one, without their payloads",
+        shapes.LettersList,
+        parameters=[*_FILTERS, OpenApiParameter("limit", int, description="1 to 500; default 100.")],
+    )
+    def get(self, request: Request, tenant: str) -> Response:
+        limit = self.query_number("limit", letters.LETTERS_MAX, 1, letters.FOUND_AT_ONCE)
+        existing(tenant)
+        given = request.query_params
+        return Response(letters.letters(self.actor(), tenant, shapes.letters_query(given), given.get("after", ""), limit))
+
+
+class DeadLetterRedrives(View):
+    @describe("Redrives of all topics of a tenant", page_of(shapes.RedriveShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, RedriveJob.objects.all(), "id", shapes.show_job)
+
+    @describe("Redrive the dead letters of many topics: a job for each", shapes.LettersRedrives, shapes.NewLettersRedrive, 201)
+    def post(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.NewLettersRedrive)
+        existing(tenant)
+        query = shapes.LettersQuery(topics=tuple(given.topics), asked=shapes.asked_of(given))
+        started, not_started = letters.start(self.actor(), tenant, query)
+        return Response(
+            shapes.LettersRedrives(started=[shapes.show_job(job) for job in started], not_started=not_started), status=201
+        )

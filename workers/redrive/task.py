@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import msgspec
 from django.db import transaction
 
 from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
-from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
+from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveMove, RedrivePrepare, RedriveScan
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
+from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.carriers import Turn
 from workers.environment import Environment, StoppingWithProgress
-from workers.redrive.models import RedriveJob, RedriveOutcome
+from workers.redrive.destinations import Destination, destination
+from workers.redrive.models import WHY_CHARACTERS_MAX, RedriveJob, RedriveOutcome
 from workers.runs import Renew, StepsOf
 
 State = RedriveJob.State
@@ -24,6 +27,15 @@ OUTCOMES_OF_TENANT_MAX = 20_000  # that are kept: some 5 MiB
 PACE_S = 1.0  # with a rate, a step is what a second allows
 # What no retry helps against: somebody has to do something, and to resume the job.
 FINAL = (Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, TopicNotFound)
+
+
+class _PlannedMove(msgspec.Struct, kw_only=True):
+    """Of a step: what goes to one topic. `after`: the last position of that topic."""
+
+    step: int
+    target: str
+    after: list[int]
+    positions: list[list[int]]
 
 
 def turn_of(job: str) -> Turn:
@@ -96,20 +108,41 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
     taken, whole = _portion(page.found, job.rate)
     # Where not all of a page moves in one step, the next one looks on behind the last that did.
     behind = (page.ledger_id, page.entry_id) if whole else (taken[-1].ledger_id, taken[-1].entry_id + 1)
-    moving = [entry for entry in taken if not entry.refused]
-    target = None
-    if moving:
-        target = environment.rpc.call(REDRIVE_PREPARE, RedrivePrepare(target=job.target, owner=job.owner, step=job.step + 1))
+    moves = _moves(environment, job, taken)
     job.pending = {
         "found": [msgspec.to_builtins(entry) for entry in taken],
-        "target": target.target if target else "",
-        "after": [target.ledger_id, target.entry_id] if target else [-1, -1],
+        "moves": [msgspec.to_builtins(move) for move in moves],
         "behind": list(behind),
         "looked_at": page.looked_at if whole else len(taken),
         "last": whole and page.done,
     }
-    job.step += 1
+    job.step += max(1, len(moves))
     job.save(update_fields=["pending", "step"])
+
+
+def _moves(environment: Environment, job: RedriveJob, entries: list[RedriveFound]) -> list[_PlannedMove]:
+    """One for each topic that some of `entries` go to. What cannot go where it came from is refused, and the others go on."""
+    letters, by_target = parse_topic(job.topic), defaultdict[str, list[RedriveFound]](list)
+    for entry in entries:
+        target = Destination(job.target) if job.target else destination(letters, entry)
+        entry.refused = entry.refused or target.why
+        if not entry.refused:
+            by_target[target.topic].append(entry)
+    moves: list[_PlannedMove] = []
+    for name, moving in by_target.items():
+        step = job.step + 1 + len(moves)
+        try:
+            place = environment.rpc.call(REDRIVE_PREPARE, RedrivePrepare(target=name, owner=job.owner, step=step))
+        except FINAL as error:
+            if job.target:
+                raise
+            for entry in moving:
+                entry.refused = error.message[:WHY_CHARACTERS_MAX]
+            continue
+        after = [place.ledger_id, place.entry_id]
+        positions = [[entry.ledger_id, entry.entry_id] for entry in moving]
+        moves.append(_PlannedMove(step=step, target=place.target, after=after, positions=positions))
+    return moves
 
 
 def _portion(entries: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
@@ -131,25 +164,28 @@ def _portion(entries: list[RedriveFound], rate: int) -> tuple[list[RedriveFound]
 def _move(environment: Environment, job: RedriveJob) -> None:
     pending = job.pending
     entries = msgspec.convert(pending["found"], list[RedriveFound])
-    moving = [entry for entry in entries if not entry.refused]
-    moved = RedriveMoved(messages=0, already=False, gone=[])
-    if moving:
+    gone: set[tuple[int, int]] = set()
+    targets: dict[tuple[int, int], str] = {}
+    edit = msgspec.convert(job.edit, RedriveEdit) if job.edit else None
+    for move in msgspec.convert(pending["moves"], list[_PlannedMove]):
         moved = environment.rpc.call(
             REDRIVE_MOVE,
             RedriveMove(
                 job=job.id,
-                step=job.step,
+                step=move.step,
                 topic=job.topic,
                 subscription=job.subscription,
                 owner=job.owner,
                 tenant_uid=job.tenant_uid,
-                target=pending["target"],
-                ledger_id=pending["after"][0],
-                entry_id=pending["after"][1],
-                positions=[[entry.ledger_id, entry.entry_id] for entry in moving],
+                target=move.target,
+                ledger_id=move.after[0],
+                entry_id=move.after[1],
+                positions=move.positions,
+                edit=edit,
             ),
         )
-    gone = {(position[0], position[1]) for position in moved.gone}
+        gone |= {(position[0], position[1]) for position in moved.gone}
+        targets |= {(position[0], position[1]): move.target for position in move.positions}
     why = {
         at: entry.refused or ("acknowledged meanwhile" if at in gone else "")
         for at, entry in zip(map(_at, entries), entries, strict=True)
@@ -164,6 +200,7 @@ def _move(environment: Environment, job: RedriveJob) -> None:
                 messages=entry.messages,
                 key=entry.key,
                 why=why[_at(entry)],
+                target="" if why[_at(entry)] else targets.get(_at(entry), ""),
                 step=job.step,
             )
             for entry in entries

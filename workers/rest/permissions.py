@@ -45,6 +45,10 @@ _API: dict[tuple[str, str], Action] = {
     ("PUT", "api:notifications"): Action.TENANT_ADMIN,
     ("POST", "api:notifications-test"): Action.OPERATE,
     # Of redrives: and CONSUME on the topic, PRODUCE on the target, on behalf of whoever starts one
+    ("GET", "api:dead-letters"): Action.OPERATE,  # in the tenant, and of each topic what a redrive of it takes
+    ("GET", "api:dead-letter-messages"): Action.OPERATE,  # the same; no payloads
+    ("GET", "api:dead-letter-redrives"): Action.OPERATE,
+    ("POST", "api:dead-letter-redrives"): Action.OPERATE,
     ("GET", "api:redrives"): Action.OPERATE,
     ("POST", "api:redrives"): Action.OPERATE,
     ("POST", "api:redrive-dry-run"): Action.OPERATE,
@@ -108,6 +112,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("DELETE", "api:platform-audit-stream"): "audit_stream.delete",
     ("DELETE", "api:audit-stream"): "audit_stream.delete",
     ("POST", "api:redrives"): "redrive.start",
+    ("POST", "api:dead-letter-redrives"): "redrive.start",
     ("POST", "api:redrive-pause"): "redrive.pause",
     ("POST", "api:redrive-resume"): "redrive.resume",
     ("DELETE", "api:redrive"): "redrive.cancel",

@@ -260,6 +260,13 @@ class DisconnectRequest(TypedDict):
     address: NotRequired[str]
 
 
+class EditedMessage(TypedDict):
+    text: NotRequired[str]
+    payload_base64: NotRequired[str]
+    key: NotRequired[str]
+    properties: NotRequired[dict[str, str]]
+
+
 class ExpireRequest(TypedDict):
     older_than_s: NotRequired[int]
     message_id: NotRequired[str]
@@ -399,6 +406,53 @@ class LabelsShapeRequest(TypedDict):
 
 class LeakedTokenRequest(TypedDict):
     token: str
+
+
+class Letter(TypedDict):
+    topic: str
+    message_id: str
+    messages: int
+    size_bytes: int
+    key: str
+    publish_time_ms: int
+    origin_topic: str
+    origin_subscription: str
+    reason: str
+    producer: str
+    destination: str
+    why: str
+
+
+class LetterGroup(TypedDict):
+    value: str
+    entries: int
+    messages: int
+    staying: int
+    oldest_ms: int
+    newest_ms: int
+
+
+class LettersList(TypedDict):
+    items: list[Letter]
+    looked_at: int
+    left_out: list[NotStarted]
+    next: str | None
+
+
+class LettersPage(TypedDict):
+    groups: list[LetterGroup]
+    beyond: int
+    looked_at: int
+    topics: int
+    topics_done: int
+    left_out: list[NotStarted]
+    more_topics: bool
+    next: str | None
+
+
+class LettersRedrives(TypedDict):
+    started: list[RedriveShape]
+    not_started: list[NotStarted]
 
 
 class LineHour(TypedDict):
@@ -583,6 +637,26 @@ class NewKeyRequest(TypedDict):
     networks: NotRequired[list[str]]
 
 
+class NewLettersRedriveRequest(TypedDict):
+    subscription: NotRequired[str]
+    key: NotRequired[str]
+    property_name: NotRequired[str]
+    property_value: NotRequired[str]
+    origin_subscription: NotRequired[str]
+    origin_topic: NotRequired[str]
+    reason: NotRequired[str]
+    producer: NotRequired[str]
+    message_ids: NotRequired[list[str]]
+    from_ms: NotRequired[int]
+    until_ms: NotRequired[int]
+    redriven_max: NotRequired[int]
+    rate: NotRequired[int]
+    target: NotRequired[str]
+    edit: NotRequired[EditedMessage]
+    idempotency_key: NotRequired[str]
+    topics: NotRequired[list[str]]
+
+
 class NewMemberRoleRequest(TypedDict):
     role: str
     namespace: NotRequired[str]
@@ -631,16 +705,21 @@ class NewPropertiesRequest(TypedDict):
 
 
 class NewRedriveRequest(TypedDict):
-    target: str
     subscription: NotRequired[str]
     key: NotRequired[str]
     property_name: NotRequired[str]
     property_value: NotRequired[str]
     origin_subscription: NotRequired[str]
+    origin_topic: NotRequired[str]
+    reason: NotRequired[str]
+    producer: NotRequired[str]
+    message_ids: NotRequired[list[str]]
     from_ms: NotRequired[int]
     until_ms: NotRequired[int]
     redriven_max: NotRequired[int]
     rate: NotRequired[int]
+    target: NotRequired[str]
+    edit: NotRequired[EditedMessage]
     idempotency_key: NotRequired[str]
 
 
@@ -707,6 +786,11 @@ class NewTopicRequest(TypedDict):
     name: str
     partitions: NotRequired[int]
     persistent: NotRequired[bool]
+
+
+class NotStarted(TypedDict):
+    topic: str
+    why: str
 
 
 class NoticeShape(TypedDict):
@@ -1101,6 +1185,7 @@ class RedriveOutcomeShape(TypedDict):
     key: str
     messages: int
     why: str
+    target: str
 
 
 class RedriveSample(TypedDict):
@@ -1877,6 +1962,133 @@ class Credits:
         """Give a tenant a credit."""
         answer: CreditShape = self._http.send(
             "POST", f"tenants/{segment(tenant)}/billing/credits", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+
+class DeadLetterRedrives:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfRedriveShape:
+        """Redrives of all topics of a tenant."""
+        answer: PageOfRedriveShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/dead-letters/redrives", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[RedriveShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewLettersRedriveRequest, *, idempotency_key: str | None = None) -> LettersRedrives:
+        """Redrive the dead letters of many topics: a job for each."""
+        answer: LettersRedrives = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/dead-letters/redrives", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+
+class DeadLetters:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        *,
+        after: str | None = None,
+        by: Literal[
+            "day", "hour", "key", "origin_subscription", "origin_topic", "outcome", "producer", "property", "reason", "topic"
+        ]
+        | None = None,
+        from_ms: int | None = None,
+        key: str | None = None,
+        origin_subscription: str | None = None,
+        origin_topic: str | None = None,
+        producer: str | None = None,
+        property: str | None = None,
+        property_name: str | None = None,
+        property_value: str | None = None,
+        reason: str | None = None,
+        redriven_max: int | None = None,
+        subscription: str | None = None,
+        target: str | None = None,
+        topic: str | None = None,
+        until_ms: int | None = None,
+    ) -> LettersPage:
+        """The dead letters of a tenant in groups: so many with each request."""
+        answer: LettersPage = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/dead-letters",
+            query={
+                "after": after,
+                "by": by,
+                "from_ms": from_ms,
+                "key": key,
+                "origin_subscription": origin_subscription,
+                "origin_topic": origin_topic,
+                "producer": producer,
+                "property": property,
+                "property_name": property_name,
+                "property_value": property_value,
+                "reason": reason,
+                "redriven_max": redriven_max,
+                "subscription": subscription,
+                "target": target,
+                "topic": topic,
+                "until_ms": until_ms,
+            },
+        )
+        return answer
+
+    def messages(
+        self,
+        tenant: str,
+        *,
+        after: str | None = None,
+        from_ms: int | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        origin_subscription: str | None = None,
+        origin_topic: str | None = None,
+        producer: str | None = None,
+        property_name: str | None = None,
+        property_value: str | None = None,
+        reason: str | None = None,
+        redriven_max: int | None = None,
+        subscription: str | None = None,
+        target: str | None = None,
+        topic: str | None = None,
+        until_ms: int | None = None,
+    ) -> LettersList:
+        """The dead letters of a tenant one by one, without their payloads."""
+        answer: LettersList = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/dead-letters/messages",
+            query={
+                "after": after,
+                "from_ms": from_ms,
+                "key": key,
+                "limit": limit,
+                "origin_subscription": origin_subscription,
+                "origin_topic": origin_topic,
+                "producer": producer,
+                "property_name": property_name,
+                "property_value": property_value,
+                "reason": reason,
+                "redriven_max": redriven_max,
+                "subscription": subscription,
+                "target": target,
+                "topic": topic,
+                "until_ms": until_ms,
+            },
         )
         return answer
 
@@ -4898,6 +5110,8 @@ class Resources:
         self.browse = Browse(http)
         self.budgets = Budgets(http)
         self.credits = Credits(http)
+        self.dead_letter_redrives = DeadLetterRedrives(http)
+        self.dead_letters = DeadLetters(http)
         self.delayed = Delayed(http)
         self.files = Files(http)
         self.invitations = Invitations(http)

@@ -17,6 +17,7 @@ from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.remote.alert_rules import alert_rules
 from controlplane.cli.remote.browse import browse
 from controlplane.cli.remote.completion import completion
+from controlplane.cli.remote.dead_letters import dead_letters
 from controlplane.cli.remote.delayed import delayed, redrive
 from controlplane.cli.remote.issuers import issuers
 from controlplane.cli.remote.jobs import jobs
@@ -225,7 +226,7 @@ COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
     *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
-    *(delayed, redrive, recycle_bin, jobs),
+    *(delayed, dead_letters, redrive, recycle_bin, jobs),
     *(plan, apply, export, tune, completion),
 )
 for each in COMMANDS:

@@ -1,4 +1,4 @@
--- Written by `make schema`; of the migrations cdcc1b9baeae791b677623f3cec466a10d0f934f8702fb6a4248db049250821c
+-- Written by `make schema`; of the migrations 61a0f1a23f202317c1b120b04a88e0b4b25b4493d74141341054c71fe536d684
 BEGIN TRANSACTION;
 CREATE TABLE "account_emailaddress" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "verified" bool NOT NULL, "primary" bool NOT NULL, "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "email" varchar(254) NOT NULL);
 CREATE TABLE "account_emailconfirmation" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "created" datetime NOT NULL, "sent" datetime NULL, "key" varchar(64) NOT NULL UNIQUE, "email_address_id" integer NOT NULL REFERENCES "account_emailaddress" ("id") DEFERRABLE INITIALLY DEFERRED);
@@ -531,6 +531,7 @@ INSERT INTO "django_migrations" VALUES(100,'workers','0020_audit_streams','2000-
 INSERT INTO "django_migrations" VALUES(101,'workers','0021_spend_caps','2000-01-01 00:00:00');
 INSERT INTO "django_migrations" VALUES(102,'workers','0022_audit_stream_topic','2000-01-01 00:00:00');
 INSERT INTO "django_migrations" VALUES(103,'workers','0023_alert_patterns','2000-01-01 00:00:00');
+INSERT INTO "django_migrations" VALUES(104,'workers','0024_redrive_destinations','2000-01-01 00:00:00');
 CREATE TABLE "django_session" ("session_key" varchar(40) NOT NULL PRIMARY KEY, "session_data" text NOT NULL, "expire_date" datetime NOT NULL);
 CREATE TABLE "mfa_authenticator" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "type" varchar(20) NOT NULL, "data" text NOT NULL CHECK ((JSON_VALID("data") OR "data" IS NULL)), "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "created_at" datetime NOT NULL, "last_used_at" datetime NULL);
 CREATE TABLE "socialaccount_socialaccount" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "provider" varchar(200) NOT NULL, "uid" varchar(191) NOT NULL, "last_login" datetime NOT NULL, "date_joined" datetime NOT NULL, "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "extra_data" text NOT NULL CHECK ((JSON_VALID("extra_data") OR "extra_data" IS NULL)));
@@ -590,8 +591,8 @@ CREATE TABLE "workers_notificationtarget" ("id" integer NOT NULL PRIMARY KEY AUT
 CREATE TABLE "workers_planassignment" ("tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "id" varchar(32) NOT NULL PRIMARY KEY, "plan" varchar(63) NOT NULL, "starts_at" datetime NOT NULL, CONSTRAINT "plan_once_at_a_time" UNIQUE ("tenant_uid", "starts_at"));
 CREATE TABLE "workers_platformalert" ("name" varchar(32) NOT NULL PRIMARY KEY, "value" bigint NOT NULL, "above_since" datetime NULL, "firing" bool NOT NULL, "looked_at" datetime NULL);
 CREATE TABLE "workers_priceplanversion" ("id" varchar(32) NOT NULL PRIMARY KEY, "plan" varchar(63) NOT NULL, "version" integer unsigned NOT NULL CHECK ("version" >= 0), "title" varchar(200) NOT NULL, "currency" varchar(3) NOT NULL, "in_force_from" datetime NOT NULL, "document" text NOT NULL CHECK ((JSON_VALID("document") OR "document" IS NULL)), "created_at" datetime NOT NULL, "created_by" varchar(510) NOT NULL, CONSTRAINT "price_plan_version_once" UNIQUE ("plan", "version"));
-CREATE TABLE "workers_redrivejob" ("id" varchar(32) NOT NULL PRIMARY KEY, "idempotency_key" varchar(255) NOT NULL, "tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "topic" varchar(797) NOT NULL, "subscription" varchar(255) NOT NULL, "target" varchar(797) NOT NULL, "owner" varchar(511) NOT NULL, "requested_by" varchar(511) NOT NULL, "filter" text NOT NULL CHECK ((JSON_VALID("filter") OR "filter" IS NULL)), "rate" integer unsigned NOT NULL CHECK ("rate" >= 0), "state" varchar(16) NOT NULL, "created_at" datetime NOT NULL, "finished_at" datetime NULL, "ledger_id" bigint NOT NULL, "entry_id" bigint NOT NULL, "step" integer unsigned NOT NULL CHECK ("step" >= 0), "pending" text NULL CHECK ((JSON_VALID("pending") OR "pending" IS NULL)), "looked_at" bigint unsigned NOT NULL CHECK ("looked_at" >= 0), "moved" bigint unsigned NOT NULL CHECK ("moved" >= 0), "left" bigint unsigned NOT NULL CHECK ("left" >= 0), "error" text NOT NULL, CONSTRAINT "one_redrive_a_key" UNIQUE ("tenant_uid", "idempotency_key"));
-CREATE TABLE "workers_redriveoutcome" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "ledger_id" bigint NOT NULL, "entry_id" bigint NOT NULL, "messages" integer unsigned NOT NULL CHECK ("messages" >= 0), "key" text NOT NULL, "why" varchar(200) NOT NULL, "step" integer unsigned NOT NULL CHECK ("step" >= 0), "job_id" varchar(32) NOT NULL REFERENCES "workers_redrivejob" ("id") DEFERRABLE INITIALLY DEFERRED, CONSTRAINT "one_outcome_an_entry" UNIQUE ("job_id", "ledger_id", "entry_id"));
+CREATE TABLE "workers_redrivejob" ("id" varchar(32) NOT NULL PRIMARY KEY, "idempotency_key" varchar(255) NOT NULL, "tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "topic" varchar(797) NOT NULL, "subscription" varchar(255) NOT NULL, "target" varchar(797) NOT NULL, "owner" varchar(511) NOT NULL, "requested_by" varchar(511) NOT NULL, "filter" text NOT NULL CHECK ((JSON_VALID("filter") OR "filter" IS NULL)), "rate" integer unsigned NOT NULL CHECK ("rate" >= 0), "state" varchar(16) NOT NULL, "created_at" datetime NOT NULL, "finished_at" datetime NULL, "ledger_id" bigint NOT NULL, "entry_id" bigint NOT NULL, "step" integer unsigned NOT NULL CHECK ("step" >= 0), "pending" text NULL CHECK ((JSON_VALID("pending") OR "pending" IS NULL)), "looked_at" bigint unsigned NOT NULL CHECK ("looked_at" >= 0), "moved" bigint unsigned NOT NULL CHECK ("moved" >= 0), "left" bigint unsigned NOT NULL CHECK ("left" >= 0), "error" text NOT NULL, "edit" text NULL CHECK ((JSON_VALID("edit") OR "edit" IS NULL)), CONSTRAINT "one_redrive_a_key" UNIQUE ("tenant_uid", "idempotency_key"));
+CREATE TABLE "workers_redriveoutcome" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "ledger_id" bigint NOT NULL, "entry_id" bigint NOT NULL, "messages" integer unsigned NOT NULL CHECK ("messages" >= 0), "key" text NOT NULL, "why" varchar(200) NOT NULL, "step" integer unsigned NOT NULL CHECK ("step" >= 0), "job_id" varchar(32) NOT NULL REFERENCES "workers_redrivejob" ("id") DEFERRABLE INITIALLY DEFERRED, "target" varchar(797) NOT NULL, CONSTRAINT "one_outcome_an_entry" UNIQUE ("job_id", "ledger_id", "entry_id"));
 CREATE TABLE "workers_report" ("tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "id" varchar(32) NOT NULL PRIMARY KEY, "name" varchar(100) NOT NULL, "by" varchar(80) NOT NULL, "first" date NOT NULL, "last" date NOT NULL, "runs" text NOT NULL CHECK ((JSON_VALID("runs") OR "runs" IS NULL)), "files" text NOT NULL CHECK ((JSON_VALID("files") OR "files" IS NULL)), "made_at" datetime NOT NULL, "delivered" varchar(200) NOT NULL, "schedule_id" varchar(32) NULL REFERENCES "workers_reportschedule" ("id") DEFERRABLE INITIALLY DEFERRED, CONSTRAINT "one_report_a_schedule_and_span" UNIQUE ("schedule_id", "first"));
 CREATE TABLE "workers_reportschedule" ("tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "id" varchar(32) NOT NULL PRIMARY KEY, "name" varchar(100) NOT NULL, "every" varchar(8) NOT NULL, "by" varchar(80) NOT NULL, "emails" text NOT NULL CHECK ((JSON_VALID("emails") OR "emails" IS NULL)), "made_until" date NOT NULL, "created_at" datetime NOT NULL);
 CREATE TABLE "workers_spendalert" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "month" date NOT NULL, "threshold" smallint unsigned NOT NULL CHECK ("threshold" >= 0), "likely" bool NOT NULL, "amount_minor" bigint NOT NULL, "at" datetime NOT NULL, "delivered" varchar(200) NOT NULL, "budget_id" varchar(32) NOT NULL REFERENCES "workers_budget" ("id") DEFERRABLE INITIALLY DEFERRED, "notice_id" varchar(32) NULL REFERENCES "workers_notice" ("id") DEFERRABLE INITIALLY DEFERRED, CONSTRAINT "one_alert_a_threshold" UNIQUE ("budget_id", "month", "threshold", "likely"));
@@ -690,7 +691,6 @@ CREATE INDEX "workers_invoice_of_invoice_id_2080fdf7" ON "workers_invoice" ("of_
 CREATE INDEX "workers_report_schedule_id_746abde9" ON "workers_report" ("schedule_id");
 CREATE INDEX "workers_spendalert_budget_id_505d72ee" ON "workers_spendalert" ("budget_id");
 CREATE INDEX "redrive_by_topic" ON "workers_redrivejob" ("tenant_uid", "topic", "created_at" DESC);
-CREATE INDEX "workers_redriveoutcome_job_id_6b404fa2" ON "workers_redriveoutcome" ("job_id");
 CREATE INDEX "workers_usageperiodpartition_run_id_07e447ed" ON "workers_usageperiodpartition" ("run_id");
 CREATE INDEX "workers_usagecorrection_previous_run_id_8ed39f7f" ON "workers_usagecorrection" ("previous_run_id");
 CREATE INDEX "workers_usagecorrection_run_id_f11ee4bd" ON "workers_usagecorrection" ("run_id");
@@ -718,8 +718,9 @@ CREATE INDEX "task_run_by_due" ON "workers_taskrun" ("due_at") WHERE "due_at" IS
 CREATE UNIQUE INDEX "one_run_of_a_key_at_a_time" ON "workers_taskrun" ("key") WHERE "outcome" = 'running';
 CREATE INDEX "notice_by_tenant" ON "workers_notice" ("tenant_uid", "at" DESC);
 CREATE INDEX "notice_by_rule" ON "workers_notice" ("rule", "at" DESC) WHERE NOT ("rule" = '');
+CREATE INDEX "workers_redriveoutcome_job_id_6b404fa2" ON "workers_redriveoutcome" ("job_id");
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('django_migrations',103);
+INSERT INTO "sqlite_sequence" VALUES('django_migrations',104);
 INSERT INTO "sqlite_sequence" VALUES('django_content_type',83);
 INSERT INTO "sqlite_sequence" VALUES('auth_permission',332);
 INSERT INTO "sqlite_sequence" VALUES('auth_group',0);
@@ -743,4 +744,5 @@ INSERT INTO "sqlite_sequence" VALUES('workers_usagedetail',0);
 INSERT INTO "sqlite_sequence" VALUES('workers_charge',0);
 INSERT INTO "sqlite_sequence" VALUES('workers_monthcharge',0);
 INSERT INTO "sqlite_sequence" VALUES('workers_notificationtarget',0);
+INSERT INTO "sqlite_sequence" VALUES('workers_redriveoutcome',0);
 COMMIT;

@@ -44,6 +44,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "DelayedTime": ("PATCH", f"{N}/topics/t/delayed/1:0", {"delay_ms": 1}),
     "DelayedTimeOfKey": ("PATCH", f"{N}/topics/t/delayed", {"key": "k", "delay_ms": 1}),
     "NewRedrive": ("POST", f"{N}/topics/t/redrives/dry-run", {"target": "persistent://acme/orders/other"}),
+    "NewLettersRedrive": ("POST", "/api/v1/tenants/acme/dead-letters/redrives", {}),
     "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
     "NewTokenIssuer": (
         "PUT",

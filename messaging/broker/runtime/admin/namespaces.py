@@ -27,7 +27,7 @@ from messaging.storage.meta_store import namespace_of
 
 log = structlog.get_logger("broker.topics")
 
-SEARCH_MAX = 100  # names of a kind in one answer
+SEARCH_MAX = 1_000  # names of a kind in one answer
 LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know their backlog; of the rest it shows the names
 
 

@@ -10,7 +10,16 @@ from messaging.adminrpc import redrive as schema
 from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.broker.core.dead_letters.dead_entries import DeadEntry
 from messaging.broker.core.dead_letters.moves import Move, Part
-from messaging.broker.core.dead_letters.redrive import Judged, RedriveConditions, judge, producer_name, redriven_frames
+from messaging.broker.core.dead_letters.redrive import (
+    Edit,
+    Judged,
+    NotEditable,
+    RedriveConditions,
+    edited_frame,
+    judge,
+    producer_name,
+    redriven_frames,
+)
 from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
@@ -22,6 +31,7 @@ from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
 from messaging.fairness.in_thread import in_thread
 from messaging.fairness.turns import FairTurns
+from messaging.limits.sizes import TOPIC_BYTES_MAX
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
@@ -31,7 +41,6 @@ from messaging.storage.meta_store import MetaConflict
 LOOKED_AT_MAX = 500  # entries of one call
 LOOKED_AT_BYTES = 4 << 20
 SLICE_ENTRIES, SLICE_BYTES = 100, 256 << 10  # of one turn: they are read, and then judged in a thread together
-FOUND_MAX = 100
 
 
 class _Unjudged(NamedTuple):
@@ -57,29 +66,54 @@ class Redrive:
         wanted = RedriveConditions(*(getattr(request, name) for name in RedriveConditions._fields))
         matching: list[schema.RedriveFound] = []
         looked_at = size = 0
+        if request.positions:
+            return await self._scan_these(topic, subscription, request, wanted)
         position = topic.ledger_list.resolve(Position(request.ledger_id, request.entry_id))
+        found_max = request.found_max
         while (
-            topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(matching) < FOUND_MAX
+            topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(matching) < found_max
         ):
-            entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, FOUND_MAX - len(matching))
+            entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, found_max - len(matching))
             async with self._scans.turn(topic.name.tenant):
                 unjudged, count, position = await _slice(topic, subscription, position, entries_max)
-                matching += await self._judge(topic, unjudged, wanted)
+                matching += await self._judge(topic, unjudged, wanted, request.shown_property)
             looked_at, size = looked_at + count, size + sum(len(message.entry.stored) for message in unjudged)
         done = not topic.ledger_list.holds(position)
         return schema.RedriveFoundPage(
             found=matching, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
         )
 
+    async def _scan_these(
+        self, topic: PersistentTopic, subscription: Subscription | None, request: schema.RedriveScan, wanted: RedriveConditions
+    ) -> schema.RedriveFoundPage:
+        """Of the entries that were named: so few that each is looked at by itself."""
+        begin = Position(request.ledger_id, request.entry_id)
+        named = [position for position in sorted(_positions_of(request.positions)) if position >= begin]
+        taken = named[: min(request.found_max, SLICE_ENTRIES)]
+        unjudged: list[_Unjudged] = []
+        async with self._scans.turn(topic.name.tenant):
+            for position in taken:
+                if topic.ledger_list.holds(position):
+                    unjudged += (await _slice(topic, subscription, position, 1))[0]
+            matching = await self._judge(topic, unjudged, wanted, request.shown_property)
+        behind = taken[-1] if taken else begin
+        return schema.RedriveFoundPage(
+            found=matching,
+            looked_at=len(taken),
+            ledger_id=behind.ledger_id,
+            entry_id=behind.entry_id + 1,
+            done=len(taken) == len(named),
+        )
+
     async def _judge(
-        self, topic: PersistentTopic, unjudged: list[_Unjudged], wanted: RedriveConditions
+        self, topic: PersistentTopic, unjudged: list[_Unjudged], wanted: RedriveConditions, shown_property: str
     ) -> list[schema.RedriveFound]:
         if not unjudged:
             return []
         unpacked_max = self._unpacked_max
 
         def work() -> list[Judged]:
-            return [judge(entry, publish_time_ms, wanted, unpacked_max) for entry, publish_time_ms in unjudged]
+            return [judge(entry, publish_time_ms, wanted, unpacked_max, shown_property) for entry, publish_time_ms in unjudged]
 
         largest_bytes = max(_unpacked_bytes(message.entry) for message in unjudged)  # one is unpacked at a time
         with _Charged(self._broker, topic, largest_bytes):
@@ -146,13 +180,25 @@ class Redrive:
     ) -> int:
         name, now_ms = producer_name(request.job), self._broker.now_ms()
         with _Charged(self._broker, topic, sum(map(_unpacked_bytes, entries))):
-            frames = await in_thread(lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max)))
+            frames = await in_thread(lambda: self._frames(request, entries, name, now_ms))
             await target.attach(name, Principal(request.owner))
             try:
                 await target.append([frame for frame, _ in frames], request.job, request.step)
             finally:
                 target.close()
         return sum(count for _, count in frames)
+
+    def _frames(self, request: schema.RedriveMove, entries: Sequence[DeadEntry], name: str, now_ms: int) -> list[tuple[bytes, int]]:
+        sequence_id, edit = request.step << 32, request.edit
+        if edit is None:
+            return list(redriven_frames(entries, name, sequence_id, now_ms, self._unpacked_max))
+        if len(request.positions) != 1:
+            raise InvalidValue("an edit is of one entry")
+        wanted = Edit(edit.payload, edit.key, edit.properties)
+        try:
+            return [edited_frame(entries[0], wanted, name, sequence_id, now_ms, self._unpacked_max)]
+        except NotEditable as error:
+            raise NotAllowed(f"the message cannot be edited: {error}") from None
 
     async def _source(self, request: schema.RedriveScan | schema.RedriveMove) -> PersistentTopic:
         name = parse_topic(request.topic)
@@ -245,10 +291,19 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
         entry_id=entry.position.entry_id,
         messages=judged.messages,
         size_bytes=len(entry.stored),
-        key=judged.key if len(judged.key) <= schema.KEY_SHOWN_MAX else judged.key[: schema.KEY_SHOWN_MAX] + "…",
+        key=_cut(judged.key),
         publish_time_ms=judged.publish_time_ms,
         refused=judged.refused,
+        origin_topic=_cut(judged.told.origin_topic, TOPIC_BYTES_MAX),
+        origin_subscription=_cut(judged.told.origin_subscription),
+        reason=_cut(judged.told.reason),
+        producer=_cut(judged.told.producer),
+        shown_property=_cut(judged.told.shown_property),
     )
+
+
+def _cut(text: str, characters_max: int = schema.KEY_SHOWN_MAX) -> str:
+    return text if len(text) <= characters_max else text[:characters_max] + "…"
 
 
 async def _entry(topic: PersistentTopic, subscription: Subscription, position: Position) -> DeadEntry | None:

@@ -58,7 +58,7 @@ def redrive() -> None:
 
 @redrive.command("start")
 @click.argument("topic", type=TOPIC)
-@click.argument("target", type=TOPIC)
+@click.argument("target", type=TOPIC, required=False)
 @click.option("--subscription", help="What it has not acknowledged is moved. [default: redrive]")
 @click.option("--key", help="Only messages with this key.")
 @click.option("--rate", type=click.IntRange(0), default=0, help="Messages per second; 0: as fast as it goes. [default: 0]")
@@ -66,9 +66,9 @@ def redrive() -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be moved, and move nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end, and show how it goes on.")
 @remote
-def redrive_start(at: Remote, topic: Topic, target: Topic, dry_run: bool, wait: bool, **given: Any) -> None:
-    """Start moving messages."""
-    body: Any = {"target": str(target)} | {name: value for name, value in given.items() if value is not None}
+def redrive_start(at: Remote, topic: Topic, target: Topic | None, dry_run: bool, wait: bool, **given: Any) -> None:
+    """Start moving messages. Without a target each goes back to the topic that it came from."""
+    body: Any = {"target": str(target or "")} | {name: value for name, value in given.items() if value is not None}
     if dry_run:
         show_one(at.admin.redrives.dry_run(*topic.parts, body, kind=topic.kind), as_json=at.as_json)
         return

@@ -1,0 +1,88 @@
+"""The workbench of dead letters: groups that lead further, a redrive of what matches or was chosen, and one that was edited."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from tenants.models import AuditRecord
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import NAMESPACE, Browse, text
+from workers.redrive import letters
+from workers.redrive.models import RedriveJob
+
+N = "persistent://acme/orders"
+DEAD = f"{N}/placed-s-DLQ"
+PAGE = "/tenants/acme/dead-letters"
+FORM = {"redrive": "1", "redriven_max": "3", "rate": "0"}
+
+
+@pytest.fixture(autouse=True)
+def dead(browse: Browse, broker: ConsoleBroker) -> None:
+    broker.real.add(DEAD)
+    broker.real.add(f"{N}/bills-app-DLQ")
+    for number in range(6):
+        said = {"REAL_TOPIC": f"{N}/placed", "REAL_SUBSCRIPTION": "s", "DEAD_LETTER_REASON": ("late", "<odd>")[number % 2]}
+        broker.real.publish_messages(DEAD, OutgoingMessage(b'{"order": %d}' % number, said, key=f"k{number}"))
+
+
+def test_groups_lead_to_what_is_in_them_and_that_is_redriven(browse: Browse) -> None:
+    owner = browse("owner")
+    page = text(owner, PAGE)
+    assert "6</strong> messages in 2 dead-letter topics" in page and "&lt;odd&gt;" in page
+    assert "reason=late&amp;by=origin_subscription" in page
+    narrowed = text(owner, f"{PAGE}?reason=late&by=outcome")
+    assert f"to {N}/placed" in narrowed and "Without reason late" in narrowed and ">k1<" not in narrowed
+    assert owner.post(f"{PAGE}?reason=late", {**FORM, "reason": "late"}).status_code == 302
+    job = RedriveJob.unscoped.get()
+    assert (job.topic, job.target, job.filter["reason"], job.filter["redriven_max"]) == (DEAD, "", "late", 3)
+    assert job.id in text(owner, f"{PAGE}/redrives")
+    assert owner.post(PAGE, {"decision": "pause"}).status_code == 302
+    assert RedriveJob.unscoped.get().state == "paused"
+    owner.post(PAGE, {"decision": "cancel", "job": job.id})
+    assert RedriveJob.unscoped.get().state == "cancelled"
+    nothing = owner.post(PAGE, {**FORM, "reason": "nobody's"}).content.decode()
+    assert "Nothing matches" in nothing and RedriveJob.unscoped.count() == 1
+
+
+def test_only_what_was_chosen_is_redriven(browse: Browse) -> None:
+    owner = browse("owner")
+    page = text(owner, PAGE)
+    choice = page.split('name="chosen" value="')[2].partition('"')[0]
+    assert owner.post(PAGE, {**FORM, "chosen": [choice]}).status_code == 302
+    position = [int(number) for number in choice.rpartition(" ")[2].split(":")]
+    assert RedriveJob.unscoped.get().filter["positions"] == [position]
+
+
+def test_a_count_that_takes_several_requests_goes_on_where_it_stood(
+    browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters, "FOUND_AT_ONCE", 2)
+    monkeypatch.setattr(letters, "SECONDS_MAX", 0)
+    owner = browse("owner")
+    page, requests = text(owner, PAGE), 1
+    while 'hx-get="/tenants/acme/dead-letters?' in page:
+        more = page.partition('hx-get="/tenants/acme/dead-letters?')[2].partition('"')[0].replace("&amp;", "&")
+        page = owner.get(f"{PAGE}?{more}", headers={"HX-Request": "true"}).content.decode()
+        requests += 1
+    assert requests > 3 and "6</strong> messages" in page and ">3</td>" in page
+
+
+def test_a_message_is_edited_and_goes_back(browse: Browse) -> None:
+    owner = browse("owner")
+    choice = text(owner, PAGE).split('name="chosen" value="')[1].partition('"')[0]
+    message_id = choice.rpartition(" ")[2]
+    edit = f"{NAMESPACE}/topics/placed-s-DLQ/redrives/edited/{message_id}"
+    assert f'href="{edit}' in text(owner, f"{NAMESPACE}/topics/placed-s-DLQ/messages/{message_id}")
+    assert "&quot;order&quot;: 0" in text(owner, edit)
+    assert AuditRecord.unscoped.filter(action="message.read").exists()
+    form = {"payload": '{"order": 7}', "encoding": "text", "key": "k0", "properties": "kind=mended"}
+    assert owner.post(edit, form).status_code == 302
+    job = RedriveJob.unscoped.get()
+    assert job.edit["properties"] == {"kind": "mended"} and len(job.filter["positions"]) == 1
+    assert browse("teammate").get(edit).status_code == 403
+    assert browse("teammate").get(PAGE).status_code == 403
+
+
+def test_what_makes_no_sense_is_said_on_the_page(browse: Browse) -> None:
+    assert "is not the full name of a persistent topic of acme" in text(browse("owner"), f"{PAGE}?topic=placed")
