@@ -48,7 +48,8 @@ class SubscriptionConverter(StringConverter):
         return escaped.replace(".", "%2E") if escaped in (".", "..") else escaped
 
 
-def live_url(tenant: str, namespace: str, topic: str = "") -> str:
-    """The WebSocket path of a namespace's live feed; `topic` (full name): of that topic alone."""
+def live_url(tenant: str, namespace: str, **asked: str) -> str:
+    """The WebSocket path of a namespace's live feed. `asked`: of which topics (`admin_ui.consumers`)."""
     path = f"/live/tenants/{quote(tenant, safe='')}/namespaces/{quote(namespace, safe='')}"
-    return f"{path}?{urlencode({'topic': topic})}" if topic else path
+    given = {name: text for name, text in asked.items() if text}
+    return f"{path}?{urlencode(given)}" if given else path

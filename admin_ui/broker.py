@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import NAMESPACES_LIVE
-from messaging.adminrpc.topics import NamespaceLive, TopicsList
+from messaging.adminrpc.topics import LiveAsked, NamespaceLive
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
 from messaging.fairness.threads import FairThreads
@@ -73,10 +73,9 @@ def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
         return None, why(error)
 
 
-async def namespace_live(namespace: str) -> NamespaceLive:
+async def namespace_live(asked: LiveAsked) -> NamespaceLive:
     """For `LiveHub`: one poll."""
-    asked = TopicsList(namespace=namespace)
-    poll = Caller(namespace.partition("/")[0])
+    poll = Caller(asked.namespace.partition("/")[0])
     return await asyncio.wrap_future(_submit(poll, lambda client: client.call(NAMESPACES_LIVE, asked)))
 
 

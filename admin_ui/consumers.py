@@ -1,5 +1,8 @@
 """The live feed of a namespace for a browser: a snapshot, then updates, for as long as the reader may see the namespace.
 
+The address says of which topics: of the first `limit` after the full name `after` whose names contain `q`; of one `topic` (full
+name); or, with `watch`, of those that the page names in its first message, ``{"type": "watch", "topics": [short name, ...]}``.
+
 Server to browser: the messages of `admin_ui.live.state`, and ``{"type": "away", "why", "since_ms"}`` after a poll that failed.
 Browser to server: ``{"type": "resync"}`` when it noticed a gap: the next message is a snapshot.
 Close codes: 4401 not signed in (any more), 4404 no such namespace for the reader, 4429 too many feeds of one person. They are sent
@@ -10,22 +13,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
+from msgspec import Meta
 
 from admin_ui.access import websocket_refusal
+from admin_ui.addresses import full_name
 from admin_ui.live.hub import Feed, FeedStatus, LiveHub
 from admin_ui.live.rights import RightsWatch
 from admin_ui.live.shared import live_hub, live_watchers, rights_watch
 from admin_ui.live.state import LiveState
 from admin_ui.live.watchers import Watchers
+from admin_ui.topic_list import PAGE as WATCHED_MAX
+from admin_ui.topic_list import WHOLE_MAX
+from messaging.adminrpc.topics import LiveAsked
+from messaging.errors import InvalidName
+from messaging.protocol.names import parse_topic
 from tenants.http.threads import in_database_thread
 
 CHECK_AGAIN_S = 10.0  # what no record tells of, such as the end of a session, is noticed after that long
-MESSAGE_BYTES_MAX = 1024
+MESSAGE_BYTES_MAX = 65_536
 TOO_MANY = 4429
 
 
@@ -60,7 +70,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             await self.close(refused)
             return
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
-        self._topic = query.get("topic", [""])[0]
+        self._asked = self._asked_of({name: texts[0] for name, texts in query.items()})
         self._task = asyncio.create_task(self._serve(), name="live page")
 
     async def disconnect(self, code: int) -> None:
@@ -78,8 +88,35 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
         except msgspec.DecodeError:
             await self.close(1003)
             return
-        if isinstance(message, dict) and message.get("type") == "resync":
+        if not isinstance(message, dict):
+            return
+        if message.get("type") == "resync":
             self._resync = True
+        elif message.get("type") == "watch" and not self._asked.done():
+            try:
+                names = msgspec.convert(message.get("topics"), Annotated[list[str], Meta(min_length=1, max_length=WATCHED_MAX)])
+                topics = [str(parse_topic(str(full_name(*self._namespace, name)))) for name in names]
+            except (msgspec.ValidationError, InvalidName):
+                await self.close(1003)
+                return
+            self._asked.set_result(LiveAsked(namespace="/".join(self._namespace), topics=topics))
+
+    @property
+    def _namespace(self) -> tuple[str, str]:
+        kwargs = self.scope["url_route"]["kwargs"]
+        return kwargs["tenant"], kwargs["namespace"]
+
+    def _asked_of(self, query: dict[str, str]) -> asyncio.Future[LiveAsked]:
+        """What the address asks for; of one that says `watch` it comes with a message."""
+        asked: asyncio.Future[LiveAsked] = asyncio.get_running_loop().create_future()
+        namespace, limit = "/".join(self._namespace), query.get("limit", "")
+        if query.get("topic"):
+            asked.set_result(LiveAsked(namespace=namespace, topics=[query["topic"]]))
+        elif not query.get("watch"):
+            rows = min(max(1, int(limit)), WHOLE_MAX) if limit.isascii() and limit.isdigit() and len(limit) < 6 else WHOLE_MAX
+            words, after = query.get("q", "").lower(), query.get("after", "")
+            asked.set_result(LiveAsked(namespace=namespace, limit=rows, words=words, after=after))
+        return asked
 
     async def _refusal(self) -> int:
         """0, or the code to close with."""
@@ -113,8 +150,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
                 await asyncio.gather(pump, return_exceptions=True)
 
     async def _pump(self) -> None:
-        kwargs = self.scope["url_route"]["kwargs"]
-        async with self.hub().watch(f"{kwargs['tenant']}/{kwargs['namespace']}") as feed:
+        async with self.hub().watch(await self._asked) as feed:
             sent: LiveState | None = None
             version = 0
             while True:
@@ -130,6 +166,6 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             await self.send(text_data=msgspec.json.encode(message).decode())
             return sent
         assert status.state is not None
-        encoded = feed.encoded(sent, status.state, self._topic)
+        encoded = feed.encoded(sent, status.state)
         await self.send(text_data=encoded.decode())
         return status.state

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from admin_ui.addresses import short_name
 from admin_ui.topic_stats import State, mark_state
-from messaging.adminrpc.topics import NamespaceLive
+from messaging.adminrpc.topics import LiveTotals, NamespaceLive
 from messaging.problems.kinds import MARKS, worst
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
@@ -25,6 +25,7 @@ SUMS = (
     "producers",
     "consumers",
 )
+_AT_REST = frozenset({"storage_bytes", "backlog_entries"})  # a topic has these also while it is not loaded, and nobody looked
 
 
 @dataclass
@@ -46,6 +47,9 @@ class Group:
     @property
     def name(self) -> str:
         return short_name(self.topic)
+
+    def figure(self, key: str) -> float | None:
+        return self.subscriptions if key == "subscriptions" else self.sums[key]
 
 
 def grouped(live: NamespaceLive) -> list[Group]:
@@ -74,6 +78,13 @@ class Total:
 
 def totals(groups: list[Group]) -> dict[str, Total]:
     return {key: _total([group.sums[key] for group in groups]) for key in SUMS}
+
+
+def known_totals(sums: LiveTotals) -> dict[str, Total]:
+    """The same of a namespace whose topics are not all here."""
+    unknown = Total(None) if sums.at_rest and not sums.stored else None
+    totals = {key: Total(getattr(sums, key, None), least=sums.at_rest > 0 and key in _AT_REST) for key in SUMS}
+    return totals if unknown is None else totals | dict.fromkeys(_AT_REST, unknown)
 
 
 def _total(values: list[float | None]) -> Total:

@@ -1,4 +1,5 @@
-"""One poller per watched namespace: asks the broker once a second while anybody watches, and not at all while nobody does.
+"""One poller for all who watch the same topics of a namespace: asks the broker once a second while anybody watches, and not at all
+while nobody does.
 
 There are no queues: a `Feed` holds the newest state, and each watcher goes from the state that it sent last to the newest one at
 its own pace. A browser that reads slowly skips states; it never holds memory here. Every change between two states is encoded
@@ -17,10 +18,10 @@ import msgspec
 import structlog
 
 from admin_ui.live.state import LiveState, message_between
-from messaging.adminrpc.topics import NamespaceLive
+from messaging.adminrpc.topics import LiveAsked, NamespaceLive
 from messaging.errors import MagnetarError
 
-Poll = Callable[[str], Awaitable[NamespaceLive]]
+Poll = Callable[[LiveAsked], Awaitable[NamespaceLive]]
 INTERVAL_S = 1.0
 ANSWER_S = 3.0  # a broker that has not answered by then counts as away
 log = structlog.get_logger(__name__)
@@ -37,18 +38,18 @@ class FeedStatus:
 
 
 class Feed:
-    """One namespace while it is watched. Only `LiveHub` makes and ends feeds."""
+    """Topics of one namespace while they are watched. Only `LiveHub` makes and ends feeds."""
 
-    def __init__(self, namespace: str, poll: Poll, interval_s: float, now_ms: Callable[[], int]) -> None:
-        self.namespace = namespace
+    def __init__(self, asked: LiveAsked, poll: Poll, interval_s: float, now_ms: Callable[[], int]) -> None:
+        self.asked = asked
         self.watchers = 0
         self.status = FeedStatus()
         self._poll = poll
         self._interval_s = interval_s
         self._now_ms = now_ms
         self._changed = asyncio.Condition()
-        self._encoded: dict[tuple[int, int, str], bytes] = {}
-        self._task = asyncio.create_task(self._run(), name=f"live {namespace}")
+        self._encoded: dict[tuple[int, int], bytes] = {}
+        self._task = asyncio.create_task(self._run(), name=f"live {asked.namespace}")
 
     async def after(self, version: int) -> FeedStatus:
         """The standing once it is later than `version`; waits for the next poll if need be."""
@@ -56,13 +57,11 @@ class Feed:
             await self._changed.wait_for(lambda: self.status.version > version)
             return self.status
 
-    def encoded(self, base: LiveState | None, state: LiveState, topic: str = "") -> bytes:
-        """JSON of the message from `base` to `state`, made once however many watchers need it. `topic`: of that topic alone."""
-        key = (-1 if base is None or not state.follows(base) else base.sequence, state.sequence, topic)
+    def encoded(self, base: LiveState | None, state: LiveState) -> bytes:
+        """JSON of the message from `base` to `state`, made once however many watchers need it."""
+        key = (-1 if base is None or not state.follows(base) else base.sequence, state.sequence)
         message = self._encoded.get(key)
         if message is None:
-            if topic:
-                base, state = base and base.only(topic), state.only(topic)
             message = self._encoded[key] = msgspec.json.encode(message_between(base, state))
         return message
 
@@ -86,13 +85,13 @@ class Feed:
         before = self.status
         try:
             async with asyncio.timeout(ANSWER_S):
-                answer = await self._poll(self.namespace)
+                answer = await self._poll(self.asked)
         except TimeoutError:
             return self._gone(before, f"no response within {ANSWER_S:g} s")
         except MagnetarError as error:
             return self._gone(before, error.message)
         except Exception as error:
-            log.exception("live_poll_failed", namespace=self.namespace)
+            log.exception("live_poll_failed", namespace=self.asked.namespace)
             return self._gone(before, type(error).__name__)
         return FeedStatus(before.version + 1, LiveState.from_answer(answer))
 
@@ -103,7 +102,7 @@ class Feed:
 
 
 class LiveHub:
-    """The feeds of this process, by namespace."""
+    """The feeds of this process, by what they ask for."""
 
     def __init__(
         self, poll: Poll, interval_s: float = INTERVAL_S, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -111,24 +110,25 @@ class LiveHub:
         self._poll = poll
         self._interval_s = interval_s
         self._now_ms = now_ms
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[bytes, Feed] = {}
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces polled now."""
-        return sorted(self._feeds)
+        """The namespaces polled now, each as often as something else is asked of it."""
+        return sorted(feed.asked.namespace for feed in self._feeds.values())
 
     @asynccontextmanager
-    async def watch(self, namespace: str) -> AsyncIterator[Feed]:
-        """The feed of `namespace`; it polls from the first watcher's entry to the last one's exit."""
-        feed = self._feeds.get(namespace)
+    async def watch(self, asked: LiveAsked) -> AsyncIterator[Feed]:
+        """The feed of what is asked for; it polls from the first watcher's entry to the last one's exit."""
+        key = msgspec.json.encode(asked)
+        feed = self._feeds.get(key)
         if feed is None:
-            feed = self._feeds[namespace] = Feed(namespace, self._poll, self._interval_s, self._now_ms)
+            feed = self._feeds[key] = Feed(asked, self._poll, self._interval_s, self._now_ms)
         feed.watchers += 1
         try:
             yield feed
         finally:
             feed.watchers -= 1
             if not feed.watchers:
-                del self._feeds[namespace]
+                del self._feeds[key]
                 await feed.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -11,11 +12,12 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm
-from admin_ui.live_rows import SUMS, Total, grouped, totals
+from admin_ui.live_rows import SUMS, Total, known_totals, totals
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
+from admin_ui.topic_list import BY_NAME, WHOLE_MAX, TopicsAsked, TopicsListed, list_topics
 from admin_ui.topic_stats import mark_state
 from messaging.adminrpc.methods import NAMESPACES_LIVE
-from messaging.adminrpc.topics import TopicsList
+from messaging.adminrpc.topics import LiveAsked
 from messaging.errors import MagnetarError
 from messaging.problems.kinds import MARKS
 from tenants.actions.namespaces import create_namespace, delete_namespace
@@ -27,8 +29,9 @@ FIRST_PAINT_ROWS_MAX = 250
 
 @page
 def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
-    live, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, TopicsList(namespace=f"{tenant}/{namespace}")))
-    groups = grouped(live) if live else []
+    asked = TopicsAsked.of(request.GET)
+    listed = list_topics(f"{tenant}/{namespace}", asked)
+    groups = listed.groups
     rows = [
         {
             **group.sums,
@@ -46,13 +49,48 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         "pages/namespace.html",
         navigation(request, "namespace", tenant, namespace),
         crumbs=crumbs(tenant),
-        live_url=live_url(tenant, namespace),
+        live_url=live_url(tenant, namespace, **listed.feed_query),
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
         marks=json.dumps({kind: [mark.text, mark_state(kind).kind, mark.meaning] for kind, mark in MARKS.items()}),
+        listed=listed,
+        columns=[(key, label, look, *_sorting(asked, key)) for key, label, look in COLUMNS],
+        watched=None if listed.watched is None else json.dumps(listed.watched),
         groups=rows,
-        totals={**totals(groups), "topics": len(groups)} if live else {**dict.fromkeys(SUMS, Total(None)), "topics": None},
-        away=sentence(away),
+        totals=_totals(listed),
+        away=sentence(listed.away),
     )
+
+
+COLUMNS = (
+    ("topic", "Topic", ""),
+    ("rate_in", "In/s", "number"),
+    ("rate_out", "Out/s", "number"),
+    ("throughput_in", "Bytes in", "number wide"),
+    ("throughput_out", "Bytes out", "number wide"),
+    ("backlog_entries", "Backlog", "number"),
+    ("storage_bytes", "Stored", "number middle"),
+    ("producers", "Producers", "number middle"),
+    ("subscriptions", "Subs", "number middle"),
+    ("consumers", "Consumers", "number middle"),
+)
+
+
+def _sorting(asked: TopicsAsked, key: str) -> tuple[str, str]:
+    """What `aria-sort` says of a column, and what a press of its head asks for: figures begin with the largest."""
+    if asked.sort != key:
+        return "none", key if key == BY_NAME else f"-{key}"
+    return ("descending", key) if asked.descending else ("ascending", f"-{key}")
+
+
+def _totals(listed: TopicsListed) -> dict[str, Any]:
+    """Of a whole namespace, as far as they are known."""
+    if listed.away:
+        return {**dict.fromkeys(SUMS, Total(None)), "topics": None}
+    if listed.whole and not listed.asked.words:
+        return {**totals(listed.groups), "topics": len(listed.groups)}
+    if listed.totals is None:
+        return {**dict.fromkeys(SUMS, Total(None)), "topics": None}
+    return {**known_totals(listed.totals), "topics": listed.totals.topics}
 
 
 @page
@@ -104,15 +142,15 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
             kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
             show_message(request, f"Namespace {name} was deleted.{kept}")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
-    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, TopicsList(namespace=name)))
-    if listed is None:
+    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, limit=WHOLE_MAX)))
+    if listed is None or listed.totals is None:
         impact = [f"All topics and messages {fate}. The number of topics is currently unknown ({away})."]
     else:
-        groups = grouped(listed)
-        clients = sum(row.producers + row.consumers for row in listed.topics)
-        backlog = totals(groups)["backlog_entries"]
+        known = listed.totals
+        clients = known.producers + known.consumers
+        backlog = known_totals(known)["backlog_entries"]
         impact = [
-            f"{len(groups)} topic{'s' * (len(groups) != 1)} and all messages, {_unread(backlog)} of them in backlogs, {fate}.",
+            f"{known.topics:,} topic{'s' * (known.topics != 1)} and all messages, {_unread(backlog)} of them in backlogs, {fate}.",
             f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "No clients are connected.",
         ]
     return show(

@@ -44,7 +44,7 @@ def quick_start(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
         snippets=snippets(addresses, str(topic), token or PLACE_OF_TOKEN),
         addresses=addresses,
         broker_away="" if addresses.broker_url else "The broker is not running, so its address is not known yet.",
-        live_url=live_url(tenant, namespace),
+        live_url=live_url(tenant, namespace, topic=str(topic)),
     )
 
 

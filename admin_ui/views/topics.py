@@ -63,7 +63,7 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
         topic=str(name),
         local=topic,
         persistent=name.persistent,
-        live_url=live_url(tenant, namespace, str(name)),
+        live_url=live_url(tenant, namespace, topic=str(name)),
         fragment_url=reverse("console:topic_fragment", args=[tenant, namespace, topic]),
         **look(name),
     )

@@ -86,6 +86,7 @@ OF_EVERY_BROKER = frozenset(
         "status",
         "topics.list",
         "topics.page",
+        "topics.ranked",
         "usage.flush",
     }
 )

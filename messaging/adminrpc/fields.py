@@ -43,6 +43,8 @@ ProblemsMax = Annotated[int, Limit("problems of one answer", minimum=1, maximum=
 MessagesMax = Annotated[int, Limit("messages of one page", minimum=1, maximum=100)]
 MESSAGES = Limit("published by one request", count_max=100)
 Payload = Annotated[bytes, Limit("a request holds it", bytes_max=limits.BODY_BYTES_MAX)]
+LiveLimit = Annotated[int, Limit("topics of one page that is shown live", minimum=1, maximum=1_000)]
+TopicsLive = Annotated[list[str], Limit("topics that a page shows live", bytes_max=TOPIC_BYTES_MAX, count_max=1_000)]
 PageLimit = Annotated[int, Limit("topics of one page", minimum=1, maximum=10_000)]
 SchemaType = Annotated[str, limits.SCHEMA_TYPE]
 SchemaData = Annotated[bytes, Limit(WHY_SCHEMA, bytes_max=SCHEMA_BYTES_MAX)]

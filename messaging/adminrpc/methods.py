@@ -89,6 +89,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionSkip,
 )
 from messaging.adminrpc.topics import (
+    LiveAsked,
     LookupAnswer,
     MessageIdAnswer,
     NamespaceLive,
@@ -111,6 +112,8 @@ from messaging.adminrpc.topics import (
     TopicsList,
     TopicsPage,
     TopicsPageAsked,
+    TopicsRanked,
+    TopicsRankedAsked,
     TopicTimes,
 )
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
@@ -186,7 +189,8 @@ CHANGES_LIST = Method("changes.list", ChangesList, ChangesUnderWay)
 # That of the change, or under_way; not_ready where it is not known.
 CHANGES_OUTCOME = Method("changes.outcome", ChangeRef, Answer)
 
-NAMESPACES_LIVE = Method("namespaces.live", TopicsList, NamespaceLive, long_read=True)
+NAMESPACES_LIVE = Method("namespaces.live", LiveAsked, NamespaceLive, long_read=True)
+TOPICS_RANKED = Method("topics.ranked", TopicsRankedAsked, TopicsRanked, long_read=True)
 # Of a namespace that does not exist: what was made while it was deleted.
 NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=True)
 

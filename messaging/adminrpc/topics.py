@@ -59,10 +59,12 @@ class TopicsList(Request, kw_only=True):
 
 
 class TopicsPageAsked(Request, kw_only=True):
-    """The topics that come after the full name `after` ("": from the first), by name."""
+    """The topics that come after the full name `after` ("": from the first), by name. `words` (lower case): of which the last part
+    of the name contains them."""
 
     namespace: fields.Namespace
     after: fields.Topic = ""
+    words: fields.Words = ""
     limit: fields.PageLimit
 
 
@@ -186,10 +188,63 @@ class TopicLive(msgspec.Struct, kw_only=True):
     problem: str = ""  # the most urgent kind of `messaging.problems.kinds`; "": none is known
 
 
+class LiveAsked(Request, kw_only=True):
+    """A page of a namespace, as `TopicsPageAsked` has it; or `topics` (full names) alone, a partitioned one with its partitions,
+    where they exist; or, without `limit` and `topics`, everything. With `limit` the answer has the totals of the namespace."""
+
+    namespace: fields.Namespace
+    after: fields.Topic = ""
+    words: fields.Words = ""
+    limit: fields.LiveLimit | None = None
+    topics: fields.TopicsLive = []
+
+
+class LiveTotals(msgspec.Struct, kw_only=True):
+    """Of a whole namespace. `topics`: how many there are, a partitioned one as one. The figures add up the topics that are loaded:
+    nothing flows through the others, `at_rest` in number (partitions one by one), and what they hold was not looked at."""
+
+    topics: int
+    at_rest: int = 0
+    stored: int = 0  # how many of those that are loaded keep messages, partitions one by one
+    rate_in: float = 0.0
+    rate_out: float = 0.0
+    throughput_in: float = 0.0
+    throughput_out: float = 0.0
+    storage_bytes: int = 0
+    backlog_entries: int = 0
+    producers: int = 0
+    consumers: int = 0
+
+
 class NamespaceLive(Answer, kw_only=True):
-    """`sequence` rises with each snapshot of a broker's boot; `at_ms` is the broker's clock."""
+    """`sequence` rises with each snapshot of a broker's boot; `at_ms` is the broker's clock. `topics`: partitions one by one, in
+    order. `next`: the `after` of the page that follows, "" after the last one. `totals`: where `limit` was given."""
 
     sequence: int
     at_ms: int
     boot_epoch: int
     topics: list[TopicLive]
+    next: str = ""
+    totals: LiveTotals | None = None
+
+
+class TopicsRankedAsked(Request, kw_only=True):
+    """The loaded topics of a namespace with the most (`descending`) or the least of `figure`, a field of `TopicLive` that is a
+    number. `words`: as in `TopicsPageAsked`."""
+
+    namespace: fields.Namespace
+    figure: fields.Kind
+    descending: bool = True
+    words: fields.Words = ""
+    limit: fields.PageLimit
+
+
+class TopicsRanked(Answer, kw_only=True):
+    """`topics` in order, a partitioned one as one with the sum of its loaded partitions; `values` has their figures. `matching`:
+    how many loaded topics there are, whatever the limit."""
+
+    topics: list[str]
+    values: list[float]
+    matching: int
+    figure: str
+    descending: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from messaging.adminrpc.methods import NAMESPACES_LIVE, TOPICS_LIST
-from messaging.adminrpc.topics import TopicsList
+from messaging.adminrpc.topics import LiveAsked, TopicsList
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.bundles import (
     BUNDLES_DEFAULT,
@@ -83,5 +83,5 @@ def _topics(namespace: str) -> list[str]:
 
 def _rates(namespace: str) -> dict[str, float]:
     """Messages a second into and out of each topic."""
-    live = broker.rpc().call(NAMESPACES_LIVE, TopicsList(namespace=namespace)).topics
+    live = broker.rpc().call(NAMESPACES_LIVE, LiveAsked(namespace=namespace)).topics
     return dict.fromkeys(_topics(namespace), 0.0) | {row.topic: row.rate_in + row.rate_out for row in live}

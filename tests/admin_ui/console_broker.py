@@ -6,9 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from messaging.adminrpc.base import A, Method, R
-from messaging.adminrpc.topics import NamespaceLive, Stats, TopicLive, TopicRef, TopicsList
+from messaging.adminrpc.topics import (
+    LiveAsked,
+    LiveTotals,
+    NamespaceLive,
+    Stats,
+    TopicLive,
+    TopicRef,
+    TopicsRanked,
+    TopicsRankedAsked,
+)
+from messaging.broker.runtime.admin.stats.ranking import in_order
 from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.meta_store import partitioned_name
 from tenants import broker as control_plane
 from tests.admin_ui.scripted_live import ScriptedLive
 from tests.support.brokers.broker_line import BrokerLine
@@ -54,14 +65,31 @@ class ConsoleBroker(BrokerLine):
 
     def perform(self, method: Method[R, A], request: R) -> A:
         answer = super().perform(method, request)
-        if isinstance(answer, NamespaceLive) and isinstance(request, TopicsList):
+        if isinstance(answer, NamespaceLive) and isinstance(request, LiveAsked):
             scripted = self.live.answer(request.namespace)
             figures = {row.topic: row for row in scripted.topics}
             answer.topics = [figures.get(row.topic, row) for row in answer.topics]
+            if answer.totals is not None:
+                answer.totals = _totals(scripted.topics)
             answer.sequence, answer.at_ms, answer.boot_epoch = scripted.sequence, scripted.at_ms, scripted.boot_epoch
+        elif isinstance(answer, TopicsRanked) and isinstance(request, TopicsRankedAsked):
+            values = {row.topic: getattr(row, request.figure) for row in self.live.rows.get(request.namespace, []) if row.loaded}
+            values = {topic: value for topic, value in values.items() if request.words in topic.rpartition("/")[2]}
+            answer.topics = in_order(values, request.descending)[: request.limit]
+            answer.values, answer.matching = [values[topic] for topic in answer.topics], len(values)
         elif isinstance(answer, Stats) and isinstance(request, TopicRef):
             answer.stats = {**answer.stats, **self.stats.get(request.topic, {})}
         return answer
+
+
+def _totals(rows: list[TopicLive]) -> LiveTotals:
+    added = set(LiveTotals.__struct_fields__) & set(TopicLive.__struct_fields__)
+    return LiveTotals(
+        topics=len({partitioned_name(row.topic) for row in rows}),
+        at_rest=sum(not row.loaded for row in rows),
+        stored=sum(row.loaded for row in rows),
+        **{name: sum(getattr(row, name) or 0 for row in rows) for name in added},
+    )
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.topics import NamespaceLive, TopicLive
+from messaging.adminrpc.topics import LiveAsked, NamespaceLive, TopicLive
 from messaging.errors import NotReady
+from messaging.storage.meta_store import partitioned_name
 
 
 def live_row(topic: str, **values: object) -> TopicLive:
@@ -30,13 +31,17 @@ class ScriptedLive:
         self.boot_epoch = 7
         self.sequence = 0
 
-    async def poll(self, namespace: str) -> NamespaceLive:
-        self.asked[namespace] = self.asked.get(namespace, 0) + 1
+    async def poll(self, asked: LiveAsked) -> NamespaceLive:
+        self.asked[asked.namespace] = self.asked.get(asked.namespace, 0) + 1
         if self.away:
             raise NotReady(self.away)
-        return self.answer(namespace)
+        answer = self.answer(asked.namespace)
+        if asked.topics:
+            answer.topics = [row for row in answer.topics if {row.topic, partitioned_name(row.topic)} & set(asked.topics)]
+        return answer
 
     def answer(self, namespace: str) -> NamespaceLive:
+        """All rows of the namespace."""
         self.sequence += 1
         return NamespaceLive(
             sequence=self.sequence,

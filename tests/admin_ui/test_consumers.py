@@ -173,6 +173,23 @@ async def test_one_topic_alone(connect: Connect, live: ScriptedLive) -> None:
     assert (await socket.receive())["rows"].keys() == {PLACED, f"{PLACED}-partition-0"}
 
 
+async def test_the_topics_that_a_page_names(connect: Connect, live: ScriptedLive) -> None:
+    live.rows[ORDERS] = [live_row(PLACED), live_row("persistent://acme/orders/other"), live_row("persistent://acme/orders/third")]
+    socket = await connect("owner", f"{PATH}?watch=1")
+    await socket.send(json.dumps({"type": "watch", "topics": ["placed", "third"]}))
+    assert (await socket.receive())["rows"].keys() == {PLACED, "persistent://acme/orders/third"}
+
+
+@pytest.mark.parametrize("topics", [[], ["x"] * 101, [7], None, "placed", ["../other/placed"], ["a/b/c"], [""]])
+async def test_what_is_no_list_of_topics_of_the_namespace_ends_the_feed(
+    connect: Connect, live: ScriptedLive, topics: object
+) -> None:
+    socket = await connect("owner", f"{PATH}?watch=1")
+    await socket.send(json.dumps({"type": "watch", "topics": topics}))
+    assert await socket.closed() == 1003
+    assert live.asked == {}
+
+
 async def test_nobody_left_nothing_polled(connect: Connect, live: ScriptedLive) -> None:
     one, other = await connect("owner"), await connect("teammate")
     await one.receive()

@@ -8,11 +8,11 @@ import json
 from admin_ui.live import hub as hub_module
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import apply
-from messaging.adminrpc.topics import NamespaceLive
+from messaging.adminrpc.topics import LiveAsked, NamespaceLive
 from tests.admin_ui.scripted_live import ScriptedLive, live_row
 from tests.support.waiting import eventually
 
-ORDERS = "acme/orders"
+ORDERS = LiveAsked(namespace="acme/orders")
 TOPIC = "persistent://acme/orders/placed"
 
 
@@ -26,10 +26,10 @@ async def test_two_watchers_share_one_poller() -> None:
     async with hub.watch(ORDERS) as one, hub.watch(ORDERS) as other:
         assert one is other
         await one.after(3)
-        assert hub.namespaces == [ORDERS]
-        tasks = [task for task in asyncio.all_tasks() if task.get_name() == f"live {ORDERS}"]
+        assert hub.namespaces == ["acme/orders"]
+        tasks = [task for task in asyncio.all_tasks() if task.get_name() == "live acme/orders"]
         assert len(tasks) == 1
-    assert fake.asked.keys() == {ORDERS}
+    assert fake.asked.keys() == {"acme/orders"}
 
 
 async def test_nobody_watches_nothing_is_asked() -> None:
@@ -40,12 +40,12 @@ async def test_nobody_watches_nothing_is_asked() -> None:
         await feed.after(2)
         async with hub.watch(ORDERS):
             pass
-        assert hub.namespaces == [ORDERS]  # one of two left: it goes on
-    asked = fake.asked[ORDERS]
+        assert hub.namespaces == ["acme/orders"]  # one of two left: it goes on
+    asked = fake.asked["acme/orders"]
     assert hub.namespaces == []
-    async with hub.watch("acme/other") as feed:
+    async with hub.watch(LiveAsked(namespace="acme/other")) as feed:
         await feed.after(5)  # time passes on this loop; the first poller would have asked again
-    assert fake.asked[ORDERS] == asked
+    assert fake.asked["acme/orders"] == asked
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("live ")]
 
 
@@ -54,19 +54,19 @@ async def test_the_last_watcher_may_leave_as_the_broker_answers() -> None:
     asked = asyncio.Event()
     answer = asyncio.get_running_loop().create_future()
 
-    async def poll(namespace: str) -> NamespaceLive:
+    async def poll(asked_for: LiveAsked) -> NamespaceLive:
         asked.set()
         return await answer
 
     async with asyncio.timeout(60):
         async with LiveHub(poll, interval_s=0.005).watch(ORDERS):
             await asked.wait()
-            answer.set_result(ScriptedLive().answer(ORDERS))
+            answer.set_result(ScriptedLive().answer("acme/orders"))
 
 
 async def test_a_broker_that_goes_away_and_comes_back() -> None:
     fake = ScriptedLive()
-    fake.rows[ORDERS] = [live_row(TOPIC, messages_in=1)]
+    fake.rows["acme/orders"] = [live_row(TOPIC, messages_in=1)]
     hub = live_hub(fake)
     async with hub.watch(ORDERS) as feed:
         good = await feed.after(0)
@@ -86,7 +86,7 @@ async def test_a_broker_that_goes_away_and_comes_back() -> None:
 async def test_a_broker_that_hangs_counts_as_away(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(hub_module, "ANSWER_S", 0.01)
 
-    async def never(namespace: str) -> NamespaceLive:
+    async def never(asked_for: LiveAsked) -> NamespaceLive:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -99,12 +99,12 @@ async def test_a_fault_of_ours_does_not_end_the_poller() -> None:
     fake = ScriptedLive()
     calls = 0
 
-    async def broken_once(namespace: str) -> NamespaceLive:
+    async def broken_once(asked_for: LiveAsked) -> NamespaceLive:
         nonlocal calls
         calls += 1
         if calls == 1:
             raise ZeroDivisionError
-        return fake.answer(namespace)
+        return fake.answer(asked_for.namespace)
 
     async with LiveHub(broken_once, interval_s=0.005).watch(ORDERS) as feed:
         assert (await feed.after(0)).away == "ZeroDivisionError"

@@ -17,6 +17,7 @@ from messaging.storage.meta_store import (
     PartitionedRecord,
     SearchResult,
     SubscriptionRecord,
+    TopicCounts,
     TopicRecord,
     creation_conflict,
     namespace_of,
@@ -157,9 +158,12 @@ class SqlMetaStore:
             lambda db: [name for (name,) in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
         )
 
-    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
-        rows = await self._call(lambda db: self._pages.page(db, namespace, after, limit), namespace.partition("/")[0])
+    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000, words: str = "") -> list[PageTopic]:
+        rows = await self._call(lambda db: self._pages.page(db, namespace, after, limit, words), namespace.partition("/")[0])
         return [PageTopic(name, 0 if record is None else tables.partitioned_of((record,)).partitions) for name, record in rows]
+
+    async def count_in_pages(self, namespace: str) -> TopicCounts:
+        return await self._call(lambda db: self._pages.count(db, namespace), namespace.partition("/")[0])
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         return await self._call(lambda db: tables.count_of_namespaces(db, "topic", tenant), tenant)

@@ -20,7 +20,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef, TopicsList
+from messaging.adminrpc.topics import LiveAsked, PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef, TopicsList
 from messaging.errors import MagnetarError
 from tests.support.clients.connections import DirectConnection
 from tests.support.worlds.broker_world import BrokerWorld
@@ -44,7 +44,7 @@ def on(topic: str, partitioned: bool) -> dict[str, Act]:
         "unload": lambda world: world.admin.topics.unload(ref),
         "truncate": lambda world: world.admin.topics.truncate(ref),
         "list": lambda world: world.admin.namespaces.list_topics(TopicsList(namespace="acme/orders")),
-        "live": lambda world: world.admin.namespaces.live(TopicsList(namespace="acme/orders")),
+        "live": lambda world: world.admin.live.live(LiveAsked(namespace="acme/orders")),
         "subscriptions": lambda world: world.admin.subscriptions.list_names(ref),
         "subscribe": lambda world: world.admin.subscriptions.create(SubscriptionCreate(topic=topic, subscription="new")),
         "unsubscribe": lambda world: world.admin.subscriptions.delete(SubscriptionDelete(**about, force=True)),

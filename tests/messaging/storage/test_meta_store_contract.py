@@ -137,6 +137,15 @@ async def test_a_partitioned_topic_counts_as_one_on_a_page(store: MetaStore) -> 
     for name in (*partitions, "p-partition-5x", "lone", "zz"):
         rest = await store.page_of_topics("acme/orders", after=f"{at}{name}")
         assert rest == [row for row in expected if row[0] > f"{at}{name}"], name
+    for words in ("p", "partition-1", "one", "a/b", "orders", "%", "_", "Ä".lower(), "n"):
+        matching = [row for row in expected if words in row[0].split("/", 4)[4]]
+        assert await store.page_of_topics("acme/orders", words=words) == matching, words
+        assert (
+            await store.page_of_topics("acme/orders", words=words, limit=2, after=at)
+            == [row for row in matching if row[0] > at][:2]
+        )
+    assert await store.count_in_pages("acme/orders") == (len(expected), len(partitions) + len(plain))
+    assert await store.count_in_pages("acme/none") == (0, 0)
 
 
 async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:

@@ -17,6 +17,7 @@ from messaging.storage.meta_store import (
     PartitionedRecord,
     SearchResult,
     SubscriptionRecord,
+    TopicCounts,
     TopicRecord,
     creation_conflict,
     namespace_of,
@@ -96,11 +97,16 @@ class MemoryMetaStore:
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._named() if name > after and namespace_of(name) == namespace)[:limit]
 
-    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+    async def count_in_pages(self, namespace: str) -> TopicCounts:
+        stored = [name for name in self._named() if namespace_of(name) == namespace and name.startswith("persistent://")]
+        return TopicCounts(len(await self.page_of_topics(namespace, limit=1_000_000)), len(stored))
+
+    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000, words: str = "") -> list[PageTopic]:
         partitioned = {record.name: record.partitions for record in await self.list_partitioned(namespace)}
         stored = [name for name in self._named() if namespace_of(name) == namespace and name.startswith("persistent://")]
         plain = {name: 0 for name in stored if partitioned_name(name) not in partitioned}
-        return [PageTopic(name, count) for name, count in sorted({**plain, **partitioned}.items()) if name > after][:limit]
+        named = [pair for pair in sorted({**plain, **partitioned}.items()) if words in pair[0].split("/", 4)[4].lower()]
+        return [PageTopic(name, count) for name, count in named if name > after][:limit]
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)

@@ -82,9 +82,9 @@ def test_pages_of_topics(world: World, caller: Callable[[str], Caller]) -> None:
     olga, asked = caller("olga"), []
     stored = world.broker.meta.page_of_topics
 
-    async def counted(namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+    async def counted(namespace: str, *, after: str = "", limit: int = 1000, words: str = "") -> list[PageTopic]:
         asked.append((after, limit))
-        return await stored(namespace, after=after, limit=limit)
+        return await stored(namespace, after=after, limit=limit, words=words)
 
     world.broker.meta.page_of_topics = counted  # type: ignore[method-assign]
     world.broker.add_partitioned("persistent://acme/orders/wide", 3)

@@ -27,6 +27,7 @@ class LiveFeed extends EventTarget {
   #retries = 0;
   #last_ms = 0;
   #retryTimer = 0;
+  #watched = null; // short names of topics, of a feed that is told which
 
   constructor(path) {
     super();
@@ -38,12 +39,23 @@ class LiveFeed extends EventTarget {
     addEventListener("online", () => this.#now());
   }
 
+  /** Says which topics a feed is of whose path has `watch`. */
+  watch(topics) {
+    this.#watched = topics;
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#tell();
+  }
+
+  #tell() {
+    if (this.#watched?.length) this.#socket.send(JSON.stringify({ type: "watch", topics: this.#watched }));
+  }
+
   #open() {
     clearTimeout(this.#retryTimer);
     const url = new URL(this.path, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     const socket = new WebSocket(url);
     this.#socket = socket;
+    socket.onopen = () => this.#socket === socket && this.#tell();
     socket.onmessage = (event) => this.#socket === socket && this.#receive(JSON.parse(event.data));
     socket.onclose = (event) => this.#socket === socket && this.#closed(event.code);
   }

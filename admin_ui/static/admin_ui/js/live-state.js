@@ -5,12 +5,17 @@ export class Gap extends Error {}
 
 export function apply(state, message) {
   if (message.type === "snapshot") {
-    return { epoch: message.epoch, sequence: message.sequence, at_ms: message.at_ms, rows: { ...message.rows } };
+    return { ...headOf(message), rows: { ...message.rows } };
   }
   if (state === null || message.epoch !== state.epoch || message.base !== state.sequence) throw new Gap();
   const rows = { ...state.rows, ...message.changed };
   for (const name of message.removed) delete rows[name];
-  return { epoch: state.epoch, sequence: message.sequence, at_ms: message.at_ms, rows };
+  return { ...headOf(message), rows };
+}
+
+/** `totals`: of the whole namespace, null where the rows were asked for by name. `more`: the namespace has topics after these. */
+function headOf({ epoch, sequence, at_ms, totals, more }) {
+  return { epoch, sequence, at_ms, totals, more };
 }
 
 const UNSTORED = "non-persistent://";
@@ -63,6 +68,14 @@ export function totals(groups) {
     const none = unknown > 0 && unknown === groups.length;
     return [key, { known: none ? null : sum, least: unknown > 0 && !none }];
   }));
+}
+
+const AT_REST = ["storage_bytes", "backlog_entries"]; // a topic has these also while it is not loaded, and nobody looked
+
+/** The same of totals that the broker made, over the topics that are loaded. */
+export function knownTotals(sums) {
+  const unknown = (key) => sums.at_rest > 0 && AT_REST.includes(key);
+  return Object.fromEntries(SUMS.map((key) => [key, { known: unknown(key) && !sums.stored ? null : sums[key] ?? null, least: unknown(key) && sums.stored > 0 }]));
 }
 
 function plus(one, other) {

@@ -1,11 +1,11 @@
 // <mag-live-table data-feed data-topic-url>: the topics of a namespace with their rates, once a second. Thousands of them cost what a
 // screenful does (row-window.js).
 // Rows hold still while numbers change: rows are sorted again only when the user asks (a column head, or "r") or when topics come
-// and go. Numbers are written only where they differ, so that selecting and reading aloud work.
+// and go; of a page of a longer list the server says the order. Numbers are written only where they differ, so that selecting and reading aloud work.
 
 import { History } from "./history.js";
 import { feedOf } from "./live-feed.js";
-import { grouped, shortName, topicAddress, totals } from "./live-state.js";
+import { grouped, knownTotals, shortName, topicAddress, totals } from "./live-state.js";
 import { RowWindow } from "./row-window.js";
 import { bytes, count, rate, total } from "./format.js";
 
@@ -35,17 +35,26 @@ customElements.define("mag-live-table", class extends HTMLElement {
     this.window = new RowWindow(this.querySelector("tbody"), {
       make: () => this.#make(), draw: (row, line) => this.#draw(row, line), keyOf: (line) => line.values.topic,
     });
+    this.#sort = sortOf(this.dataset.sorted);
+    this.whole = "whole" in this.dataset;
     this.feed = feedOf(this.dataset.feed);
+    if (this.dataset.watched) {
+      const names = JSON.parse(this.dataset.watched);
+      this.places = new Map(names.map((name, place) => [name, place]));
+      this.feed.watch(names);
+    }
     this.feed.addEventListener("state", ({ detail }) => this.#update(detail));
-    this.filter?.addEventListener("input", () => this.#arrange());
+    this.filter?.addEventListener("input", () => { this.#arrange(); this.#remember(); });
+    this.filter?.form.addEventListener("submit", (event) => { if (!event.submitter?.dataset.sort) event.preventDefault(); });
     this.addEventListener("click", (event) => this.#clicked(event));
-    document.addEventListener("magnetar:sort-again", () => this.#arrange());
+    document.addEventListener("magnetar:sort-again", () => this.whole ? this.#arrange() : location.reload());
     if (this.feed.state) this.#update(this.feed.state);
   }
 
   #clicked(event) {
-    const sort = event.target.closest("[data-sort]");
+    const sort = this.whole && event.target.closest("[data-sort]");
     if (sort) {
+      event.preventDefault();
       const key = sort.dataset.sort;
       this.#sort = { key, direction: this.#sort.key === key ? -this.#sort.direction : key === "topic" ? 1 : -1 };
       for (const head of this.querySelectorAll("th[aria-sort]")) {
@@ -53,6 +62,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
         head.setAttribute("aria-sort", mine ? (this.#sort.direction > 0 ? "ascending" : "descending") : "none");
       }
       this.#arrange();
+      this.#remember();
     }
     const unfold = event.target.closest("[data-unfold]");
     if (unfold) {
@@ -60,6 +70,15 @@ customElements.define("mag-live-table", class extends HTMLElement {
       if (!this.#open.delete(topic)) this.#open.add(topic);
       this.#show();
     }
+  }
+
+  // The address says what is shown, for whoever is sent it, and for coming back to it.
+  #remember() {
+    const words = this.filter.value.trim(), order = `${this.#sort.direction < 0 ? "-" : ""}${this.#sort.key}`;
+    const query = new URLSearchParams();
+    if (words) query.set("q", words);
+    if (order !== "topic") query.set("sort", order);
+    history.replaceState(history.state, "", query.size ? `?${query}` : location.pathname);
   }
 
   #update(state) {
@@ -79,18 +98,23 @@ customElements.define("mag-live-table", class extends HTMLElement {
   }
 
   #arrange() {
-    const words = (this.filter?.value ?? "").trim().toLowerCase();
+    const words = this.whole ? (this.filter?.value ?? "").trim().toLowerCase() : "";
     const { key, direction } = this.#sort;
-    const compare = (a, b) => direction * (key === "topic" ? collator.compare(a.topic, b.topic) : (a[key] ?? -1) - (b[key] ?? -1));
-    const wanted = [...this.#groups.values()].filter((group) => group.topic.slice(group.topic.indexOf("://")).toLowerCase().includes(words));
+    const compare = !this.whole ? (a, b) => this.#place(a) - this.#place(b) || (a.topic < b.topic ? -1 : 1) : (a, b) => direction * (key === "topic" ? collator.compare(a.topic, b.topic) : (a[key] ?? -1) - (b[key] ?? -1));
+    const wanted = [...this.#groups.values()].filter((group) => shortName(group.topic).toLowerCase().includes(words));
     this.#order = wanted.sort(compare).map((group) => group.topic);
-    this.querySelector("table").hidden = this.#groups.size === 0;
-    if (this.empty) this.empty.hidden = this.#groups.size > 0;
+    this.querySelector("table").hidden = this.whole && this.#groups.size === 0;
+    if (this.empty) this.empty.hidden = !this.whole || this.#groups.size > 0;
     if (this.foot) {
       this.foot.hidden = !words;
       this.foot.textContent = wanted.length ? `${count(wanted.length)} of ${count(this.#groups.size)} topics` : `No topics match \u201c${words}\u201d.`;
     }
     this.#show();
+  }
+
+  /** Of a page by a figure; one that is not in its list, as it is new, comes last. */
+  #place(group) {
+    return this.places?.get(shortName(group.topic)) ?? Number.MAX_SAFE_INTEGER;
   }
 
   #show() {
@@ -119,7 +143,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
     if (row.dataset.topic !== values.topic) {
       row.dataset.topic = values.topic;
       row.classList.toggle("partition", !group);
-      parts.link.textContent = group ? name : `partition ${values.index}`;
+      write(parts.link, group ? name : `partition ${values.index}`);
       parts.unfold.textContent = "";
       parts.link.title = values.topic;
       parts.link.href = topicAddress(this.dataset.topicUrl, values.topic);
@@ -153,7 +177,8 @@ customElements.define("mag-live-table", class extends HTMLElement {
   }
 
   #totals(state, groups) {
-    const sum = totals(groups);
+    if (!this.whole && !state.totals) return; // of the rows alone: those of the namespace stay as they were when the page was made
+    const sum = this.whole ? totals(groups) : knownTotals(state.totals);
     const put = (key, text) => { for (const place of document.querySelectorAll(`[data-total="${key}"]`)) if (place.textContent !== text) place.textContent = text; };
     put("rate_in", total(sum.rate_in, rate));
     put("rate_out", total(sum.rate_out, rate));
@@ -161,12 +186,31 @@ customElements.define("mag-live-table", class extends HTMLElement {
     put("throughput_out", total(sum.throughput_out, (value) => `${bytes(value)}/s`));
     put("backlog_entries", total(sum.backlog_entries, count));
     put("storage_bytes", total(sum.storage_bytes, bytes));
-    put("topics", count(groups.length));
+    put("topics", count(this.whole ? groups.length : state.totals.topics));
     put("producers", total(sum.producers, count));
     put("consumers", total(sum.consumers, count));
     for (const spark of document.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark].known);
   }
 });
+
+const ENDING = 10; // letters: long names often differ only there
+
+/** A long name keeps its ending where there is no room for all of it. */
+function write(link, name) {
+  if (name.length <= 2 * ENDING) {
+    link.textContent = name;
+    link.removeAttribute("aria-label");
+    return;
+  }
+  const [head, tail] = [name.slice(0, -ENDING), name.slice(-ENDING)].map((text) => Object.assign(document.createElement("span"), { textContent: text }));
+  head.className = "cut";
+  link.replaceChildren(head, tail);
+  link.setAttribute("aria-label", name); // the two parts would be read with a pause
+}
+
+function sortOf(order) {
+  return order.startsWith("-") ? { key: order.slice(1), direction: -1 } : { key: order, direction: 1 };
+}
 
 // An attribute that is written as it is makes the browser look at the row again.
 function hide(element, hidden) {

@@ -16,6 +16,7 @@ from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.delayed import DelayedHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
+from messaging.broker.runtime.admin.live import LiveHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.moves import MoveHandlers
@@ -48,6 +49,7 @@ class AdminHandlers:
         self.status = StatusHandlers(broker)
         self.feed = FeedHandlers(broker)
         self.namespaces = NamespaceHandlers(broker)
+        self.live = LiveHandlers(broker)
         self.topics = TopicHandlers(broker)
         self.recycle_bin = RecycleBinHandlers(broker)
         self.schemas = SchemaHandlers(broker)

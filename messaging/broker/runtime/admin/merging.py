@@ -44,6 +44,7 @@ from messaging.adminrpc.methods import (
     TOPICS_PAGE,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
+    TOPICS_RANKED,
     TOPICS_TERMINATE_PARTITIONS,
     TOPICS_TRIM,
     TOPICS_TRUNCATE,
@@ -59,13 +60,15 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionNames,
     SubscriptionProperties,
 )
-from messaging.adminrpc.topics import NamespaceLive, Stats, TerminatedPartitions, TopicNames, TopicsPage
+from messaging.adminrpc.topics import LiveTotals, NamespaceLive, Stats, TerminatedPartitions, TopicNames, TopicsPage, TopicsRanked
 from messaging.adminrpc.usage import UsageFlushed
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
+from messaging.broker.runtime.admin.stats.ranking import combined, in_order
 from messaging.errors import Conflict, MagnetarError, SubscriptionNotFound
 from messaging.problems.kinds import ORDER
 from messaging.problems.order import rank
 from messaging.protocol.names import parse_topic
+from messaging.storage.meta_store import partitioned_name
 
 Outcome: TypeAlias = Answer | MagnetarError
 Merge: TypeAlias = Callable[[Sequence[Outcome]], Answer]
@@ -189,11 +192,35 @@ def topic_names(outcomes: Sequence[Outcome]) -> TopicNames:
 
 
 def live(outcomes: Sequence[Outcome]) -> NamespaceLive:
-    """Of a topic the row of the broker that has it loaded."""
+    """Of a topic the row of the broker that has it loaded, up to where the first page ends."""
     answers: list[NamespaceLive] = _all(outcomes)
     rows = {row.topic: row for answer in answers for row in answer.topics}
     rows |= {row.topic: row for answer in answers for row in answer.topics if row.loaded}
-    return msgspec.structs.replace(answers[0], topics=[rows[topic] for topic in sorted(rows)])
+    end = min((answer.next for answer in answers if answer.next), default="")
+    listed = [rows[topic] for topic in sorted(rows) if not end or partitioned_name(topic) <= end]
+    totals = [answer.totals for answer in answers if answer.totals is not None]
+    return msgspec.structs.replace(answers[0], topics=listed, next=end, totals=_sums(totals) if totals else None)
+
+
+def _sums(totals: Sequence[LiveTotals]) -> LiveTotals:
+    """How many topics there are all brokers count. What is at rest here may be loaded there."""
+    figures = {name: sum(getattr(each, name) for each in totals) for name in LiveTotals.__struct_fields__}
+    stored = max(each.at_rest + each.stored for each in totals)
+    figures |= {"topics": max(each.topics for each in totals), "at_rest": max(0, stored - figures["stored"])}
+    return LiveTotals(**figures)
+
+
+def ranked(outcomes: Sequence[Outcome]) -> TopicsRanked:
+    """Of a topic whose partitions several brokers have, the sum over those that are among the first of each."""
+    answers: list[TopicsRanked] = _all(outcomes)
+    values: dict[str, float] = {}
+    for answer in answers:
+        for topic, value in zip(answer.topics, answer.values, strict=True):
+            values[topic] = combined(answer.figure, values.get(topic, 0), value)
+    first = in_order(values, answers[0].descending)[: max(len(answer.topics) for answer in answers)]
+    return msgspec.structs.replace(
+        answers[0], topics=first, values=[values[topic] for topic in first], matching=sum(each.matching for each in answers)
+    )
 
 
 def usage_flushed(outcomes: Sequence[Outcome]) -> UsageFlushed:
@@ -267,6 +294,7 @@ OF_EVERY_BROKER: Mapping[str, Merge] = {
     NAMESPACES_PURGE.name: empty,
     PROBLEMS_LIST.name: problems,
     TOPICS_PAGE.name: topics_page,
+    TOPICS_RANKED.name: ranked,
     COMPACTION_DUE.name: compactions_due,
     FEED_APPLY.name: feed_version,
     FEED_PULL.name: feed_version,

@@ -1,13 +1,12 @@
-"""Admin RPC: the topics of a namespace, by name and alive."""
+"""Admin RPC: the topics of a namespace, by name."""
 
 from __future__ import annotations
 
 import structlog
 
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_LIVE, NAMESPACES_PURGE, TOPICS_LIST, TOPICS_PAGE
+from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_PURGE, TOPICS_LIST, TOPICS_PAGE
 from messaging.adminrpc.topics import (
-    NamespaceLive,
     NamesSearch,
     SearchResult,
     SubscriptionFound,
@@ -17,44 +16,42 @@ from messaging.adminrpc.topics import (
     TopicsPageAsked,
 )
 from messaging.broker.runtime.admin.binding import answers
-from messaging.broker.runtime.admin.stats import live_stats
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.listing import page_of_topics
 from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
-from messaging.protocol.system_topics import without_system_topics
 from messaging.storage.meta_store import namespace_of
 
 log = structlog.get_logger("broker.topics")
 
 SEARCH_MAX = 1_000  # names of a kind in one answer
-LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know their backlog; of the rest it shows the names
+
+
+def present_namespace(broker: Broker, text: str) -> str:
+    """Raises `InvalidName`, and `NotFound` for a namespace in the recycle bin."""
+    namespace = str(parse_namespace(text))
+    if namespace in broker.access.view.recycled:
+        raise NotFound(f"namespace {namespace} does not exist: create it first")
+    return namespace
 
 
 class NamespaceHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._live_sequence = 0
 
     @answers(TOPICS_LIST)
     async def list_topics(self, request: TopicsList) -> TopicNames:
-        namespace = self._present(request.namespace)
+        namespace = present_namespace(self._broker, request.namespace)
         names = await self._names(namespace)
         partitioned = {topic.name: topic.partitions for topic in await self._broker.storage.meta.list_partitioned(namespace)}
         return TopicNames(topics=names, partitioned=partitioned)
 
-    def _present(self, text: str) -> str:
-        """Raises `InvalidName`, and `NotFound` for a namespace in the recycle bin."""
-        namespace = str(parse_namespace(text))
-        if namespace in self._broker.access.view.recycled:
-            raise NotFound(f"namespace {namespace} does not exist: create it first")
-        return namespace
-
     @answers(TOPICS_PAGE)
     async def page_of_topics(self, request: TopicsPageAsked) -> TopicsPage:
-        namespace = self._present(request.namespace)
+        namespace = present_namespace(self._broker, request.namespace)
         topics, meta = self._broker.topics, self._broker.storage.meta
-        return await page_of_topics(meta, topics.loaded_of(namespace), namespace, request.after, request.limit)
+        loaded = topics.loaded_of(namespace)
+        return await page_of_topics(meta, loaded, namespace, request.after, request.limit, request.words.lower())
 
     async def _names(self, namespace: str) -> list[str]:
         """Of all topics, those that are not persistent last."""
@@ -125,26 +122,3 @@ class NamespaceHandlers:
     def _is_kept(self, namespace: str) -> bool:
         view = self._broker.access.view
         return namespace in view.namespaces or namespace in view.recycled
-
-    @answers(NAMESPACES_LIVE)
-    async def live(self, request: TopicsList) -> NamespaceLive:
-        namespace = self._present(request.namespace)
-        names = without_system_topics(await self._names(namespace))
-        rows = []
-        for text in names:
-            topic = self._broker.topics.loaded.get(text)
-            if topic is None and len(names) <= LIVE_LOAD_MAX and await self._broker.owners.serves(parse_topic(text)):
-                try:
-                    topic = await self._broker.topics.get(parse_topic(text), create=False)
-                except TopicNotFound:  # deleted since it was listed
-                    continue
-            problem = self._broker.problems.worst_of(text)
-            rows.append(live_stats.live(topic, problem) if topic is not None else live_stats.not_loaded(text, problem))
-        for partitioned in await self._broker.storage.meta.list_partitioned(namespace):
-            parts = (f"{partitioned.name}-partition-{index}" for index in range(partitioned.partitions))
-            if not parse_topic(partitioned.name).persistent:  # of which only those that are loaded have a name in the list
-                rows += [live_stats.nothing(text) for text in parts if text not in self._broker.topics.loaded]
-        self._live_sequence += 1
-        return NamespaceLive(
-            sequence=self._live_sequence, at_ms=self._broker.now_ms(), boot_epoch=self._broker.boot_epoch, topics=rows
-        )

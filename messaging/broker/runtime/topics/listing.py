@@ -26,11 +26,15 @@ def unstored_names(loaded: Iterable[Topic]) -> list[str]:
     return sorted(topic.text for topic in loaded if not topic.keeps_messages)
 
 
-async def page_of_topics(meta: MetaStore, loaded: Iterable[Topic], namespace: str, after: str, limit: int) -> TopicsPage:
-    """`loaded`: those of the namespace. The store is asked once for all that is stored, however long the list is."""
+async def page_of_topics(
+    meta: MetaStore, loaded: Iterable[Topic], namespace: str, after: str, limit: int, words: str = ""
+) -> TopicsPage:
+    """`loaded`: those of the namespace. The store is asked once for all that is stored, however long the list is. `words` (lower
+    case): of topics whose local name contains them."""
     unstored = unstored_names(loaded) if after < PERSISTENT else []
+    unstored = [name for name in unstored if words in name.split("/", 4)[4].lower()]
     while True:
-        stored = await meta.page_of_topics(namespace, after=after, limit=limit + 1)
+        stored = await meta.page_of_topics(namespace, after=after, limit=limit + 1, words=words)
         rows = {topic.name: topic.partitions for topic in stored}
         end = stored[-1].name if len(stored) > limit else ""
         for name in await _without_parent(meta, unstored, rows, after, end, limit + 1):

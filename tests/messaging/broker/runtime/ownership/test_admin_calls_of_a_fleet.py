@@ -72,6 +72,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionSkip,
 )
 from messaging.adminrpc.topics import (
+    LiveAsked,
     PartitionsGet,
     PartitionsUpdate,
     TopicCreate,
@@ -210,7 +211,7 @@ async def test_changes_of_all_partitions(fleet: list[RunningBroker]) -> None:
 async def test_what_all_brokers_answer_together(fleet: list[RunningBroker]) -> None:
     for broker in fleet:
         await ask(broker, HEALTH, Request())
-        rows = (await ask(broker, NAMESPACES_LIVE, TopicsList(namespace="acme/orders"))).topics
+        rows = (await ask(broker, NAMESPACES_LIVE, LiveAsked(namespace="acme/orders"))).topics
         assert [row.topic for row in rows if row.loaded] == sorted([*PLAIN, *PARTITIONS])
         assert (await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))).topics == sorted([*PLAIN, *PARTITIONS])
         assert (await ask(broker, COMPACTION_DUE, CompactionsDue())).topics == []

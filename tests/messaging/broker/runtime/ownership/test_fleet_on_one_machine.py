@@ -12,7 +12,7 @@ import pytest
 from controlplane import log_tools
 from messaging.adminrpc.compaction import CompactionsDue
 from messaging.adminrpc.methods import COMPACTION_DUE, NAMESPACES_LIVE
-from messaging.adminrpc.topics import TopicsList
+from messaging.adminrpc.topics import LiveAsked
 from messaging.client import Client, connect
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
@@ -107,7 +107,7 @@ async def test_a_broker_whose_log_is_not_there_is_named_until_it_is_back(tmp_pat
         with pytest.raises(NotReady, match=r"broker broker-2, which has the log of .*, is not running"):
             await first.service.topics.get(parse_topic(of_second[0]), create=True)
         methods = first.admin.methods
-        live = await methods[NAMESPACES_LIVE.name](TopicsList(namespace="acme/orders"))
+        live = await methods[NAMESPACES_LIVE.name](LiveAsked(namespace="acme/orders"))
         assert {row.topic for row in live.topics if not row.loaded} == set(of_second)  # type: ignore[attr-defined]
         assert (await methods[COMPACTION_DUE.name](CompactionsDue(after="", limit=100))).next_after == ""  # type: ignore[attr-defined]
         async with fleet_broker(tmp_path, 2, 2), client_of(first, own=True) as client:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
-from messaging.adminrpc.topics import TopicsList
+from messaging.adminrpc.topics import LiveAsked
 from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign, signs_of_subscription
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems import known as known_problems
@@ -69,11 +69,11 @@ async def test_a_backlog_that_nobody_consumes_is_noticed_and_stays_known_when_it
     await world.service.topics.unload(parse_topic(TOPIC))
     (resting,) = (await asked(world)).problems
     assert (resting.kind, resting.waiting, resting.since_ms) == ("no_consumer", 3, since_ms)
-    live = await world.admin.namespaces.live(TopicsList(namespace="acme/orders"))
+    live = await world.admin.live.live(LiveAsked(namespace="acme/orders"))
     assert [row.problem for row in live.topics] == [""]  # it is loaded by that, and looked at anew
     left_long_ago(world, world.service.topics.loaded[TOPIC])
     await world.service.problems.look()
-    live = await world.admin.namespaces.live(TopicsList(namespace="acme/orders"))
+    live = await world.admin.live.live(LiveAsked(namespace="acme/orders"))
     assert [row.problem for row in live.topics] == ["no_consumer"]
 
 
@@ -420,7 +420,7 @@ def test_refusals_end_with_their_topic_and_namespace() -> None:
 async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld) -> None:
     await filled(world, 0)
     world.service.problems.refusals.refused(parse_topic(TOPIC), "no")
-    live = await world.admin.namespaces.live(TopicsList(namespace="acme/orders"))
+    live = await world.admin.live.live(LiveAsked(namespace="acme/orders"))
     assert [row.problem for row in live.topics] == ["schema_refused"]
     assert (await asked(world)).by_namespace == {"acme/orders": "schema_refused"}
     await world.service.topics.delete(parse_topic(TOPIC), force=True)
