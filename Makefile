@@ -106,6 +106,10 @@ ownership: setup $(VENV)/.installed-test ## let a million things happen to a fle
 bookkeeper: setup $(VENV)/.installed-test ## let a million things happen to ledgers of BookKeeper, their writers and recoveries; STEPS=10000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.bookkeeper --steps $(STEPS) $(ARGS)
 
+.PHONY: point-in-time
+point-in-time: setup $(VENV)/.installed-test ## restore a PostgreSQL of its own to a moment in the middle of publishing, and compare what is there
+	$(BIN)/python -m tests.compat.point_in_time
+
 .PHONY: fleet
 fleet: setup $(VENV)/.installed-test ## kill and stop the brokers of one machine 100 times under stock clients; ARGS="--rounds 20 --brokers 2 --seed 7"
 	$(BIN)/python -m tests.compat.fleet_campaign $(ARGS)

@@ -50,6 +50,8 @@ OF_WORKERS_AND_WEB = frozenset(
     }
 )
 
+OF_BACKUPS = frozenset({"backup.hold", "backup.keep"})  # whoever may read the data directory may copy it
+
 OF_BROKERS = frozenset(
     {
         "moves.append",
@@ -92,9 +94,9 @@ OF_EVERY_BROKER = frozenset(
 )
 
 CALLS: Mapping[str, frozenset[str]] = {
-    "web": frozenset(METHODS) - TASKS - OF_BROKERS,
+    "web": frozenset(METHODS) - TASKS - OF_BROKERS - OF_BACKUPS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
-    "cli": FEED | {"status", "brokers.list"},  # of `magnetar users` and the like, on the machine itself
+    "cli": FEED | OF_BACKUPS | {"status", "brokers.list"},  # of `magnetar users` and the like, on the machine itself
     "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS,
 }
 

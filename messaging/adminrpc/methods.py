@@ -15,6 +15,7 @@ import msgspec
 
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
+from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
 from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
@@ -251,6 +252,10 @@ MAINTENANCE_TOPICS = Method("maintenance.topics", MaintenanceTopics, Maintenance
 MAINTENANCE_RUN = Method("maintenance.run", MaintenanceRun, MaintenanceResult)
 
 USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
+
+# Asked of each broker by itself.
+BACKUP_HOLD = Method("backup.hold", BackupHold, BackupHeld)
+BACKUP_KEEP = Method("backup.keep", BackupKeep, Empty)
 
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
 HISTORY_TAKE = Method("history.take", HistoryTake, HistoryTaken)

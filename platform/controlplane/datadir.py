@@ -20,6 +20,8 @@ _SECRETS = (
     *(f"identity/{name}.{kind}" for name in ("web", "worker", "broker") for kind in ("key", "pub")),
 )
 
+RESTORING = "restore-unfinished"
+
 
 def prepare(settings: Settings) -> None:
     """Prepares everything that a process needs. Raises `ConfigError`."""
@@ -30,6 +32,8 @@ def prepare(settings: Settings) -> None:
 def make_writable(settings: Settings) -> None:
     """Creates the directory if needed and checks that it is writable. Raises `ConfigError`."""
     path = settings.data_path
+    if (path / RESTORING).exists():
+        raise ConfigError(f"a restore into {path} did not end, so it has part of a backup: empty it and restore again")
     try:
         make_directory(path, mode=0o700)
         with tempfile.TemporaryFile(dir=path):

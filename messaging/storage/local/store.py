@@ -29,6 +29,7 @@ from messaging.storage.local.device.disk import DirectoryLock, Disk, OsDisk
 from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format.directory import claim, lock
 from messaging.storage.local.format.records import CREATED, DELETED, SEALED
+from messaging.storage.local.image import LogImage, take_image
 from messaging.storage.local.ledger_state import LedgerState, Phase, SparseLedgerState
 from messaging.storage.local.log import Log
 from messaging.storage.local.read.commit_scan import Damage
@@ -144,6 +145,7 @@ class LocalLedgerStore:
         if not self._running:
             return
         self._running = False
+        self.queue.resume()
         for state in self.log.ledgers.states.values():
             if state.writer is not None:
                 state.writer.end(LedgerClosed("the store was stopped", state.ledger_id))
@@ -273,6 +275,36 @@ class LocalLedgerStore:
             await self._loop.run_in_executor(None, self.log.manifest.write, generation, self.writer.durable_end)
         except OSError as error:
             raise Unavailable(f"the manifest in {self.directory} cannot be written: {error}") from error
+
+    async def hold(self) -> None:
+        """Returns when all that was confirmed is in the files, and no commit begins until `resume`."""
+        self._check_running()
+        await self.queue.hold()
+
+    def resume(self) -> None:
+        if self._running:
+            self.queue.resume()
+
+    async def image(self) -> LogImage:
+        """What the log is now, while it is held. Raises `Unavailable`."""
+        self._check_running()
+
+        def take() -> LogImage | OSError:
+            active = self.writer.active
+            try:
+                return take_image(self.log, active.segment, active.offset, self.generation)
+            except OSError as error:  # which concerns the backup alone
+                return error
+
+        image = await self._loop.run_in_executor(None, self.log.thread.ask, take)
+        if isinstance(image, OSError):
+            raise Unavailable(f"the log in {self.directory} cannot be read: {image}") from image
+        return image
+
+    def keep_files(self, kept: bool) -> None:
+        """Whether files that are needed no longer stay, since they are being copied."""
+        if self._running:
+            self.log.reclaimer.keeps_files = kept
 
     def statistics(self) -> StoreStatistics:
         writer, segments = self.writer, list(self.log.segments.by_number.values())

@@ -12,6 +12,7 @@ import time
 import click
 
 from controlplane.cli.audit import audit
+from controlplane.cli.backup import backup
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.remote.alert_rules import alert_rules
@@ -223,7 +224,7 @@ add_audit(audit)
 add_keys(keys)
 add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
-    *(audit, users, keys, usage),
+    *(audit, backup, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
     *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
     *(delayed, dead_letters, redrive, recycle_bin, jobs),

@@ -26,6 +26,7 @@ PYTHON_LEAST = (3, 11)
 FREE_BYTES_WARN = 2 << 30
 SYNC_PROBES = 24
 SYNC_SLOW_MS = 10.0
+BACKUP_AGE_HOURS_WARN = 48.0
 SYNC_UNREAL_MS = 0.01  # faster than any disk, so the file system does not sync
 
 
@@ -234,5 +235,26 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     yield Finding("Ports", "ok", "free")
 
 
+def last_backup(settings: Settings) -> Iterator[Finding]:
+    """Of a platform that has stored something."""
+    if not (settings.data_path / "secrets").exists():
+        return
+    from controlplane.backup import last
+
+    found = last.read(settings.data_path)
+    if found is None:
+        do = "magnetar backup take DIRECTORY; docs/backup.md says what else protects from loss"
+        yield Finding("Backup", "warn", "when the last one was taken is unknown: none is noted in this data directory", do)
+        return
+    age_h = (time.time() * 1000 - found.moment_ms) / 3_600_000
+    says = f"the last one is {age_h:.1f} hours old, {found.size_bytes / 2**20:.0f} MiB in {found.folder}"
+    if not Path(found.folder).is_dir():
+        says += ", which is not there now: it may have been moved"
+    if age_h > BACKUP_AGE_HOURS_WARN:
+        yield Finding("Backup", "warn", says, "take one: magnetar backup take DIRECTORY")
+    else:
+        yield Finding("Backup", "ok", says)
+
+
 INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, commits, live_pages, java, chromium)
-DATA: tuple[Check, ...] = (data_directory, permissions)
+DATA: tuple[Check, ...] = (data_directory, permissions, last_backup)

@@ -7,12 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane import datadir
+from controlplane.backup import last
 from controlplane.doctor import checks, report, running
 from controlplane.doctor.checks import Finding
 from controlplane.supervisor import valkey
@@ -70,6 +72,18 @@ def test_hot_loops_compiled_from_the_sources_as_they_are(
 def test_secrets_of_a_first_start_are_private(settings: Settings) -> None:
     datadir.prepare(settings)
     assert only(checks.permissions(settings)).level == "ok"
+
+
+def test_when_the_last_backup_was_taken(settings: Settings, tmp_path: Path) -> None:
+    assert list(checks.last_backup(settings)) == []  # nothing was stored yet
+    datadir.prepare(settings)
+    assert only(checks.last_backup(settings)).level == "warn" and "unknown" in only(checks.last_backup(settings)).says
+    now_ms = int(time.time() * 1000)
+    last.record(tmp_path, last.LastBackup(now_ms - 3_600_000, str(tmp_path), 5 << 20))
+    assert only(checks.last_backup(settings)) == Finding("Backup", "ok", f"the last one is 1.0 hours old, 5 MiB in {tmp_path}")
+    last.record(tmp_path, last.LastBackup(now_ms - 50 * 3_600_000, str(tmp_path / "moved"), 5 << 20))
+    finding = only(checks.last_backup(settings))
+    assert finding.level == "warn" and "50.0 hours" in finding.says and "not there now" in finding.says
 
 
 def test_a_port_of_somebody_else(settings: Settings) -> None:

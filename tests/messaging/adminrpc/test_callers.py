@@ -10,7 +10,7 @@ import pytest
 import messaging
 from messaging.adminrpc import methods
 from messaging.adminrpc.base import Method, Request
-from messaging.adminrpc.callers import CALLS, FEED_PAGE, TASKS, callers_of, require_call
+from messaging.adminrpc.callers import CALLS, FEED_PAGE, OF_BACKUPS, TASKS, callers_of, require_call
 from messaging.adminrpc.methods import CHANGES_OUTCOME, METHODS, TOPICS_DELETE
 from messaging.errors import NotAuthorized
 from messaging.identity.service import SERVICE_NAMES
@@ -67,6 +67,10 @@ def test_a_process_is_refused_every_method_that_is_not_on_its_list(name: str) ->
         assert refused
     finally:
         broker.stop()
+
+
+def test_only_the_command_line_holds_brokers_for_a_backup() -> None:
+    assert {name for name, calls in CALLS.items() if calls & OF_BACKUPS} == {"cli"}
 
 
 def test_a_stranger_is_on_no_list() -> None:

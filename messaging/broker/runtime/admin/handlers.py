@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from messaging.adminrpc.methods import METHODS
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
+from messaging.broker.runtime.admin.backup import BackupHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
 from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
@@ -73,6 +74,7 @@ class AdminHandlers:
         self.redrive = Redrive(broker, scans)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
+        self.backup = BackupHandlers(broker)
         self.changes = LongChanges(broker)
         handlers = dict(self._handlers())
         self.own: Mapping[str, Handler] = self._as_changes(handlers, for_brokers=True)

@@ -46,7 +46,7 @@ class _Drop:
     then: Callable[[], None]  # once it is durable
     whole: bool = False
     gone: bool = False
-    refused: bool = False  # by the disk, at least once
+    refused: bool = False  # by the disk, or since files are kept, at least once
     preallocated: PreallocatedSegment | None = None
 
 
@@ -64,6 +64,7 @@ class Reclaimer:
     ) -> None:
         self.rewritten = 0
         self.removed = 0
+        self.keeps_files = False  # somebody copies them: none is removed or used for another segment meanwhile
         self._environment = environment
         self._manifest = manifest
         self._segments = segments
@@ -207,6 +208,9 @@ class Reclaimer:
 
     def _drop(self, drop: _Drop) -> None:
         """Runs in the maintenance thread: removes the file, then runs `drop.then` in the log thread."""
+        if self.keeps_files:
+            self._drop_later(drop)
+            return
         try:
             if drop.whole:
                 self._manifest.forget_segment(drop.segment.number)
@@ -217,10 +221,7 @@ class Reclaimer:
             self._environment.disk.sync_directory(self._environment.directory)
         except OSError as error:
             _log(f"{drop.segment.path} could not be removed, it will be tried again: {error}")
-            self._background.maintain_later(self._environment.config.reclaim_retry_s, lambda: self._drop(drop))
-            if not drop.refused:  # the others go on
-                drop.refused = True
-                self._thread.post(self._done)
+            self._drop_later(drop)
             return
 
         def gone() -> None:
@@ -234,6 +235,12 @@ class Reclaimer:
                 self._done()
 
         self._thread.post(gone)
+
+    def _drop_later(self, drop: _Drop) -> None:
+        self._background.maintain_later(self._environment.config.reclaim_retry_s, lambda: self._drop(drop))
+        if not drop.refused:  # the others go on
+            drop.refused = True
+            self._thread.post(self._done)
 
     def _drop_file(self, segment: Segment) -> PreallocatedSegment | None:
         """Removes the file, or keeps it as a preallocated segment if one is needed. Raises `OSError`; it is unchanged then."""

@@ -52,6 +52,7 @@ class CommitQueue:
         self._early = durability is Durability.LOSE_ON_CRASH
         self._any_refused = False
         self._idle: list[asyncio.Future[None]] = []
+        self._held: asyncio.Future[None] | None = None  # done once no commit is in progress
         self._delayed = delayed  # None: commits never wait for more
         if delayed is not None:
             delayed.ended = self._kick
@@ -71,6 +72,10 @@ class CommitQueue:
 
     def _kick(self) -> None:
         """Passes the pending items to the log's writer. `busy` must be set and no commit in progress."""
+        if self._held is not None:
+            if not self._held.done():
+                self._held.set_result(None)
+            return
         if self.failed is not None:
             self._drop(self.failed)
         if self._any_refused:
@@ -117,6 +122,24 @@ class CommitQueue:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(waiter)
             await waiter
+
+    async def hold(self) -> None:
+        """Returns when no commit is in progress. Until `resume`, none begins, and what is pushed waits."""
+        if self._held is None:
+            self._held = self._loop.create_future()
+            if not self.busy:
+                self.busy = True
+                self._held.set_result(None)
+        await asyncio.shield(self._held)
+
+    def resume(self) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if held.done():
+            self._loop.call_soon(self._kick)
+        else:  # the commit in progress goes on to the next
+            held.set_result(None)
 
     def _complete(self, items: list[Item]) -> None:
         if self._early:

@@ -33,6 +33,7 @@ from messaging.storage.postgresql.thread import told
 T = TypeVar("T")
 
 STOP_S = 3.0
+HOLD_S = 2.0
 FREE_AGAIN_S = 30.0  # until the space of deleted ledgers is freed, where that failed
 
 
@@ -57,6 +58,7 @@ class PostgresqlLedgerStore:
         self._own_scope: str | None = None
         self._writers: dict[int, PostgresqlLedgerWriter] = {}  # of ledgers that this process made and has not sealed
         self._running = False
+        self._held = False
         self._to_free = asyncio.Event()
         self._reading: Connections
         self._cleaning: Connections
@@ -79,6 +81,7 @@ class PostgresqlLedgerStore:
         if not self._running:
             return
         self._running = False
+        self.resume()
         for writer in self._writers.values():
             writer.end(LedgerClosed("the store was stopped", writer.ledger_id))
         await self.thread.stop(STOP_S)
@@ -171,6 +174,25 @@ class PostgresqlLedgerStore:
     async def ask(self) -> None:
         """Returns when the server has answered, behind all that waits. Raises `StoreError`."""
         await self.thread.call(None, lambda connection: None)
+
+    async def hold(self) -> None:
+        """Returns when no transaction is under way, and none begins until `resume`. Raises `Unavailable`."""
+        if not self._held:
+            loop = asyncio.get_running_loop()
+            if not await loop.run_in_executor(None, self.thread.commit_lock.acquire, True, HOLD_S):
+                raise Unavailable(f"{WHAT} has not ended a commit within {HOLD_S:g} s: try again")
+            self._held = True
+
+    def resume(self) -> None:
+        if self._held:
+            self._held = False
+            self.thread.commit_lock.release()
+
+    async def image(self) -> None:
+        """What is stored is in the database alone."""
+
+    def keep_files(self, kept: bool) -> None:
+        """There are none."""
 
     def statistics(self) -> StoreStatistics:
         """What the server holds is known to it alone."""

@@ -98,6 +98,7 @@ class LedgerThread:
         self.connection: Connection | None = None
         self._doubtful: set[str] = set()  # scopes under which a lost transaction may still be under way
         self.items: BlockingFairQueue[Item] = BlockingFairQueue()
+        self.commit_lock = threading.Lock()  # whoever has it keeps transactions from beginning
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -139,7 +140,8 @@ class LedgerThread:
         while (first := self.items.take()) is not None:
             batch = self.batch_from(first)
             try:
-                outcomes = self._outcomes(batch)
+                with self.commit_lock:
+                    outcomes = self._outcomes(batch)
             except BaseException as error:  # without the thread everything would wait forever
                 outcomes = [_refusal(item, Unavailable(repr(error))) for item in batch]
                 self._disconnect()

@@ -322,6 +322,8 @@ async def test_pages_of_topics_are_of_all_brokers(fleet: list[RunningBroker]) ->
 
 def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_about_what_they_share() -> None:
     about_metadata = {
+        "backup.hold",  # asked of each broker by itself
+        "backup.keep",
         "brokers.list",
         "changes.outcome",  # of a change that the broker that was asked began
         "compaction.abort",

@@ -1,0 +1,131 @@
+"""The brokers of this machine, held still together for the moment of a backup."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from controlplane.supervisor.lock import alive
+from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
+from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP
+from messaging.errors import MagnetarError
+from messaging.identity import service_token
+from messaging.internal_tls import internal_client_tls
+from messaging.settings import ConfigError, Settings
+
+T = TypeVar("T")
+
+KEEP_S = 120
+RENEW_S = 20.0
+
+
+def running_brokers(settings: Settings) -> list[str]:
+    """The RPC addresses of the brokers that run on this data directory. Raises `ConfigError` for a file that cannot be read."""
+    urls: list[str] = []
+    for path in sorted((settings.data_path / "run").glob("broker*.json")):
+        try:
+            content = json.loads(path.read_bytes())
+            if alive(int(content["pid"])):
+                urls.append(str(content["rpc_url"]))
+        except FileNotFoundError:
+            continue  # it stopped a moment ago
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path} cannot be read ({type(error).__name__}): restart that broker") from None
+    return urls
+
+
+def log_folders(data_path: Path) -> list[Path]:
+    """The logs of all brokers that ever ran on this data directory."""
+    folders = (folder / "log" for folder in data_path.glob("broker*") if folder.is_dir())
+    return sorted((folder for folder in folders if (folder / "format").exists()), key=lambda folder: _number(folder.parent.name))
+
+
+def _number(name: str) -> int:
+    text = name.removeprefix("broker-")
+    return int(text) if text.isdecimal() else 1
+
+
+class HeldBrokers:
+    """`hold` holds all of them; `go_on` lets them go on, and has their files kept until `end`. Calls block and raise
+    `ConfigError`, which says that the backup has to be tried again."""
+
+    def __init__(self, settings: Settings, urls: Sequence[str], backup_id: str) -> None:
+        tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
+        self._clients = [AdminRpc(_constant(url), token, tls=tls) for url in urls]
+        self._backup_id = backup_id
+        self._ended = threading.Event()
+        self._lost = ""
+        self._asked = False
+        self._renewing = threading.Thread(target=self._renew, daemon=True)
+
+    def hold(self) -> list[BackupHeld]:
+        self._asked = True
+        request = BackupHold(backup_id=self._backup_id)
+        return self._ask_all(lambda client: client.call(BACKUP_HOLD, request))
+
+    def go_on(self) -> None:
+        self._keep(KEEP_S)
+        self._renewing.start()
+
+    def end(self) -> None:
+        """Raises if some broker may have removed a file that was still to be copied."""
+        self._ended.set()
+        if self._renewing.is_alive():
+            self._renewing.join()
+        self._keep(0)
+        if self._lost:
+            raise ConfigError(f"a broker was not told in time to keep its files, so the backup may lack some: {self._lost}")
+
+    def give_up(self) -> None:
+        """The brokers go on. Raises nothing."""
+        self._ended.set()
+        with suppress(ConfigError):
+            self._keep(0)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEW_S):
+            try:
+                self._keep(KEEP_S)
+            except ConfigError as error:
+                self._lost = str(error)
+                return
+
+    def _keep(self, keep_s: int) -> None:
+        if not self._asked:
+            return
+        request = BackupKeep(backup_id=self._backup_id, keep_s=keep_s)
+        self._ask_all(lambda client: client.call(BACKUP_KEEP, request))
+
+    def _ask_all(self, ask: Callable[[AdminRpc], T]) -> list[T]:
+        if not self._clients:
+            return []
+        with ThreadPoolExecutor(len(self._clients)) as threads:
+            asked = [threads.submit(ask, client) for client in self._clients]
+        errors = [error for each in asked if (error := each.exception()) is not None]
+        for error in errors:
+            if not isinstance(error, MagnetarError):
+                raise error
+        if errors:
+            raise ConfigError(f"the backup could not be taken: {errors[0]}; nothing was changed, try again")
+        return [each.result() for each in asked]
+
+
+def _constant(url: str) -> Callable[[], str]:
+    return lambda: url
+
+
+def require_all(folders: Iterable[Path], held: Iterable[BackupHeld]) -> None:
+    """Raises `ConfigError` if a log is of a broker that does not run, while others do."""
+    running = {each.log for each in held}
+    for folder in folders:
+        if str(folder) not in running:
+            raise ConfigError(
+                f"the broker of {folder} is not running, others are: start it, or stop the platform, so that all are of one moment"
+            )

@@ -1,0 +1,228 @@
+"""Takes a backup. While brokers run they are held for the moment that the backup is of; what is copied then is of that moment.
+
+1. Each broker finishes the commit under way and begins no other.
+2. Read transactions are begun in all databases.
+3. The brokers go on. They remove no file of their log until all are copied.
+4. Files and databases are copied, and the manifest is written last.
+
+Where no broker runs, nothing changes: logs and data directory are locked, so that none can start meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from controlplane.backup import last, manifest
+from controlplane.backup.brokers import HeldBrokers, log_folders, require_all, running_brokers
+from controlplane.backup.copies import Copies, sync_folder
+from controlplane.backup.databases import DatabaseSnapshot, PostgresqlSnapshot, SqliteSnapshot
+from controlplane.backup.manifest import FILES, POSTGRESQL, BackupManifest, Formats, Kept
+from controlplane.supervisor import lock as supervisor_lock
+from messaging.adminrpc.backup import BackupHeld
+from messaging.settings import ConfigError, Settings
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.local.device.disk import OsDisk
+from messaging.storage.local.format import directory as log_directory
+from messaging.storage.local.format.segment import parse_name
+from messaging.storage.local.image import LogFile
+from messaging.storage.postgresql.connection import SCHEMA as METADATA_SCHEMA
+from messaging.storage.postgresql.ledgers.tables import SCHEMA as LEDGERS_SCHEMA
+from messaging.version import VERSION
+
+UNFINISHED = "unfinished-"
+CONTROL_SCHEMA = "public"
+_SMALL_FILES = ("format", "epoch", "manifest")
+_DRAFTS = (".new", ".tmp", ".rewrite")
+
+
+@dataclass
+class _Databases:
+    snapshots: list[DatabaseSnapshot] = field(default_factory=list)
+    postgresql: dict[str, PostgresqlSnapshot] = field(default_factory=dict)  # by setting
+
+    def one_moment(self) -> bool:
+        """Whether messages and metadata are of one moment without holding anybody: one transaction reads both."""
+        messages, metadata = self.postgresql.get("ledger_url"), self.postgresql.get("metadata_url")
+        return messages is not None and messages is metadata
+
+
+def take(settings: Settings, target: Path, *, with_secrets: bool = True) -> Path:
+    """Makes a new directory below `target` and returns it. Blocks as long as it takes. Raises `ConfigError` and `OSError`; nothing
+    is left then."""
+    if not (settings.data_path / "secrets").is_dir():
+        raise ConfigError(f"{settings.data_path} is no data directory of a platform: choose one with --data-dir")
+    target = target.absolute()
+    if target.is_relative_to(settings.data_path.absolute()):
+        raise ConfigError(f"{target} is inside the data directory: a backup there is lost with it; choose another place")
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began_s, backup_id = time.monotonic(), secrets.token_hex(8)
+    draft = target / f"{UNFINISHED}{backup_id}"
+    try:
+        with ExitStack() as stack:
+            databases = _open_databases(settings, stack)
+            urls = running_brokers(settings)
+            if not urls:
+                stack.enter_context(_nobody_runs(settings))
+                _require_no_others(databases)
+            held_brokers = HeldBrokers(settings, urls, backup_id)
+            copies = Copies(draft)
+            moment_ms, held_ms, held = _at_one_moment(held_brokers, databases, log_folders(settings.data_path))
+            try:
+                _copy(settings, copies, databases, held, with_secrets)
+                held_brokers.end()
+            except BaseException:
+                held_brokers.give_up()
+                raise
+            migrations = [name for snapshot in databases.snapshots for name in snapshot.migrations()]
+        done = _manifest(settings, backup_id, copies, migrations, bool(urls), moment_ms, held_ms, began_s, with_secrets)
+        copies.sync_folders()
+        manifest.write(draft, done)
+        final = _name(target, moment_ms)
+        draft.rename(final)
+        sync_folder(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    with suppress(OSError):  # the backup is whole all the same; what is not noted is shown as unknown
+        last.record(settings.data_path, last.LastBackup(moment_ms, str(final), done.size_bytes))
+    return final
+
+
+def _name(target: Path, moment_ms: int) -> Path:
+    stem = datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("magnetar-%Y%m%dT%H%M%SZ")
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+    return next(target / name for name in names if not (target / name).exists())
+
+
+def _open_databases(settings: Settings, stack: ExitStack) -> _Databases:
+    databases, by_identity = _Databases(), dict[tuple[object, ...], PostgresqlSnapshot]()
+    for setting, url, schema, file, name in (
+        ("database_url", settings.database_url, CONTROL_SCHEMA, settings.data_path / "control" / "db.sqlite3", "control"),
+        ("metadata_url", settings.metadata_url, METADATA_SCHEMA, settings.data_path / "broker" / "meta.sqlite3", "metadata"),
+        ("ledger_url", settings.ledger_url, LEDGERS_SCHEMA, None, "ledgers"),
+    ):
+        if url:
+            opened = PostgresqlSnapshot(url, setting)
+            stack.callback(opened.close)
+            snapshot = by_identity.setdefault(opened.identity, opened)
+            snapshot.parts[schema] = f"postgresql/{name}.dump"
+            databases.postgresql[setting] = snapshot
+            if snapshot is opened:
+                databases.snapshots.append(snapshot)
+        elif file is not None and file.exists():
+            of_file = SqliteSnapshot(file, str(file.relative_to(settings.data_path)))
+            stack.callback(of_file.close)
+            databases.snapshots.append(of_file)
+    return databases
+
+
+@contextmanager
+def _nobody_runs(settings: Settings) -> Iterator[None]:
+    """Nothing can start on the data directory meanwhile. Raises `ConfigError`."""
+    with ExitStack() as stack:
+        try:
+            descriptor = supervisor_lock.acquire(str(settings.data_path), wait_s=0)
+            stack.callback(os.close, descriptor)
+            for folder in log_folders(settings.data_path):
+                stack.callback(log_directory.lock(OsDisk(), folder).release)
+        except (supervisor_lock.AlreadyRunning, StoreError) as error:
+            raise ConfigError(
+                f"the platform has no broker that is ready, but is in use, so it is starting or stopping: {error}; try again "
+                "when it runs, or has stopped"
+            ) from None
+        yield
+
+
+def _require_no_others(databases: _Databases) -> None:
+    """Raises `ConfigError` if brokers that cannot be held from here write to two databases."""
+    if databases.one_moment():
+        return
+    for setting in ("metadata_url", "ledger_url"):
+        snapshot = databases.postgresql.get(setting)
+        if snapshot is not None and snapshot.brokers_connected():
+            raise ConfigError(
+                f"a broker of another machine or data directory uses the PostgreSQL of {setting}: take the backup with its data "
+                "directory, on its machine"
+            )
+
+
+def _at_one_moment(brokers: HeldBrokers, databases: _Databases, folders: Sequence[Path]) -> tuple[int, float, list[BackupHeld]]:
+    """The moment, for how many milliseconds brokers were held, and what they said. Raises `ConfigError`; nobody is held then."""
+    began_s = time.monotonic()
+    try:
+        held = [] if databases.one_moment() else brokers.hold()
+        if held:
+            require_all(folders, held)
+        moment_ms = time.time_ns() // 1_000_000
+        for snapshot in databases.snapshots:
+            snapshot.begin()
+        if held:
+            brokers.go_on()
+    except BaseException:
+        brokers.give_up()
+        raise
+    return moment_ms, (time.monotonic() - began_s) * 1000 if held else 0.0, held
+
+
+def _copy(settings: Settings, copies: Copies, databases: _Databases, held: Sequence[BackupHeld], with_secrets: bool) -> None:
+    for snapshot in databases.snapshots:
+        snapshot.write(copies)
+    for broker in held:
+        if broker.log:
+            _copy_held_log(Path(broker.log), copies, settings.data_path, broker)
+    if not held and not settings.ledger_url:
+        for folder in log_folders(settings.data_path):
+            _copy_idle_log(folder, copies, settings.data_path)
+    for name in ("usage", "reports", *(("secrets", "tls") if with_secrets else ())):
+        copies.copy_tree(settings.data_path / name, name, lambda path: path.name.endswith(_DRAFTS))
+
+
+def _copy_held_log(folder: Path, copies: Copies, data_path: Path, broker: BackupHeld) -> None:
+    name = folder.relative_to(data_path)
+    for small, content in broker.small_files.items():
+        copies.write(f"{name}/{small}", content.encode())
+    for held in broker.files:
+        file = LogFile(held.name, held.stop_bytes, held.size_bytes, held.sealed)
+        copies.copy(folder / file.name, f"{name}/{file.name}", stop=file.stop_bytes, size=file.size_bytes, first_page=file.masked)
+
+
+def _copy_idle_log(folder: Path, copies: Copies, data_path: Path) -> None:
+    name = folder.relative_to(data_path)
+    for path in sorted(folder.iterdir()):
+        if path.name in _SMALL_FILES or parse_name(path.name) is not None:
+            copies.copy(path, f"{name}/{path.name}")
+
+
+def _manifest(
+    settings: Settings,
+    backup_id: str,
+    copies: Copies,
+    migrations: list[str],
+    running: bool,
+    moment_ms: int,
+    held_ms: float,
+    began_s: float,
+    with_secrets: bool,
+) -> BackupManifest:
+    kept = Kept(*(POSTGRESQL if url else FILES for url in (settings.database_url, settings.metadata_url, settings.ledger_url)))
+    return BackupManifest(
+        magnetar_backup=backup_id,
+        release=VERSION,
+        formats=Formats(migrations=sorted(migrations)),
+        kept=kept,
+        brokers=max(1, len(log_folders(settings.data_path))),
+        running=running,
+        moment_ms=moment_ms,
+        held_ms=round(held_ms, 3),
+        took_ms=round((time.monotonic() - began_s) * 1000),
+        with_secrets=with_secrets,
+        files=copies.files,
+    )

@@ -1,0 +1,64 @@
+"""`magnetar backup`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from controlplane.cli.options import settings_options
+
+
+@click.group()
+def backup() -> None:
+    """Take backups of the platform while it runs, check them, and restore one.
+
+    docs/backup.md says what is in one, and what is not."""
+
+
+@backup.command("take")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--without-secrets", is_flag=True, help="Leave out secrets/ and tls/: keep them elsewhere, a restore needs them.")
+@settings_options()
+def backup_take(directory: Path, without_secrets: bool, **overrides: str | None) -> None:
+    """Make a new backup below DIRECTORY and print its path."""
+    from controlplane.backup import manifest
+    from controlplane.backup.take import take
+    from messaging.settings import load
+
+    made = take(load(os.environ, **overrides), directory, with_secrets=not without_secrets)
+    click.echo(manifest.read(made).described(), err=True)
+    click.echo(str(made))
+
+
+@backup.command("verify")
+@click.argument("backup_directory", metavar="BACKUP", type=click.Path(path_type=Path))
+@settings_options()
+def backup_verify(backup_directory: Path, **overrides: str | None) -> None:
+    """Read all of BACKUP, and say whether it can be restored by this release."""
+    from controlplane.backup.restore import verify
+
+    click.echo(verify(backup_directory).described())
+
+
+@backup.command("restore")
+@click.argument("backup_directory", metavar="BACKUP", type=click.Path(path_type=Path))
+@settings_options()
+def backup_restore(backup_directory: Path, **overrides: str | None) -> None:
+    """Put BACKUP into a new data directory, and into the databases of the settings, which have to be empty."""
+    from controlplane.backup.restore import restore
+    from messaging.settings import load
+
+    settings = load(os.environ, **overrides)
+    content = restore(settings, backup_directory)
+    click.echo(content.described())
+    click.echo(
+        f"restored into {settings.data_path}; what came after that moment is not there, and keys revoked since are valid again"
+    )
+    if not content.with_secrets:
+        click.echo(
+            f"the backup has no secrets: put secrets/ and tls/ into {settings.data_path} before the start, else new ones are made"
+        )
+    if content.brokers > 1:
+        click.echo(f"start it with --brokers {content.brokers} or more")
