@@ -66,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ws_port: Port = 8081  # WebSocket clients, and the broker's health checks and metrics
     broker_rpc_host: str = "127.0.0.1"  # address of the admin RPC, used by the platform's own processes only
     broker_rpc_port: Port = 0  # 0: a free port, written to DATA_DIR/run/broker.json
+    broker_internal_port: Port = 0  # there too, of other brokers on behalf of their clients, if there is internal TLS
     broker_rpc_url: str = ""  # how web and workers reach the broker, or several with commas; empty: from DATA_DIR/run/broker.json
     broker_ws_url: str = ""  # to which the web process passes WebSockets on (ws://host:port), or several; empty: as told by brokers
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json

@@ -40,6 +40,7 @@ from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.ownership.delegation import DelegationVerifier
+from messaging.broker.runtime.ownership.dialling import BrokerDialler
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.news import FleetNews
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
@@ -117,6 +118,7 @@ class Broker:
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
         self.outgoing = OutgoingShares(settings.connections_max)
+        self.dialler = BrokerDialler(settings)
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):

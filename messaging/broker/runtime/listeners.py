@@ -30,19 +30,24 @@ class Addresses:
     http_url_tls: str = ""
     service_url: str = ""
     service_url_tls: str = ""
+    internal_url: str = ""  # of other brokers, on behalf of their clients
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """`plain` and `secure`: without and with TLS, the broker's own socket last. `secure` is empty without TLS."""
+    """`plain` and `secure`: without and with TLS, the broker's own socket last. `secure` is empty without TLS. `internal`: of other
+    brokers, where our processes speak mutual TLS."""
 
     plain: list[socket.socket]
     secure: list[socket.socket]
     web_socket: socket.socket
     rpc: socket.socket
+    internal: socket.socket | None = None
 
     def __iter__(self) -> Iterator[socket.socket]:
         yield from (*self.plain, *self.secure, self.web_socket, self.rpc)
+        if self.internal is not None:
+            yield self.internal
 
     def close(self) -> None:
         for each in self:
@@ -66,6 +71,7 @@ class Listeners:
             http_url_tls=web if settings.tls != "off" else "",
             service_url=plain[0],
             service_url_tls=secure[0],
+            internal_url=f"pulsar+ssl://{_in_url(rpc_host)}:{_port(self.internal)}" if self.internal is not None else "",
         )
 
 
@@ -99,6 +105,9 @@ def open_listeners(settings: Settings) -> Listeners:
             else [],
             web_socket=listen(settings.host, settings.ws_port, "ws_port"),
             rpc=listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port"),
+            internal=listen(settings.broker_rpc_host, settings.broker_internal_port, "broker_internal_port")
+            if settings.internal_tls
+            else None,
         )
     except BaseException:
         for each in opened:

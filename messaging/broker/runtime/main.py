@@ -48,6 +48,7 @@ from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
+from messaging.internal_tls import internal_server_context
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
 from messaging.storage.ledger_store import WHOLE, Fence, Fenced, StoreError, Unreachable
@@ -268,6 +269,15 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
             service.peers, secure, context, lambda before: Connection(service, commands, tls=True, arrived_as=before)
         )
         stack.callback(shaking.close)
+    brokers_only = internal_server_context(settings, "broker")
+    if listeners.internal is not None and brokers_only is not None:
+        of_brokers = TlsListener(
+            service.peers,
+            listeners.internal,
+            brokers_only,
+            lambda before: Connection(service, commands, tls=True, arrived_as=before, of_broker=True),
+        )
+        stack.callback(of_brokers.close)
     service.why_not_ready = ""
     service.start_background_loops()
     _watch_databases(service, store)

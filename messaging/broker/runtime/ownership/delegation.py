@@ -1,14 +1,14 @@
-"""How one broker of a machine connects to another one on behalf of a client that it has identified.
+"""How one broker connects to another one on behalf of a client that it has identified.
 
 The CONNECT carries the service token of the brokers and, as `original_principal`, who the client is. It is believed only with a
-token that the key of the brokers signed, from a process of this machine, and where there are several brokers; whoever else names
-an original principal is refused. The broker that is asked checks the client's key again and ends the connection with it.
+token that the key of the brokers signed, from a process of this machine or one that has a broker's certificate, and where there are
+several brokers; whoever else names an original principal is refused. The broker that is asked checks the client's key again and
+ends the connection with it.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -79,10 +79,10 @@ class DelegationVerifier:
     def __init__(self, settings: Settings) -> None:
         self._verifier = ServiceVerifier.from_settings(settings)
 
-    def verified(self, connect: pb.Connect, now_ms: int, *, same_machine: bool) -> DelegatedClient:
-        """Raises `AuthenticationFailed`."""
-        if not same_machine:
-            raise AuthenticationFailed("only brokers of this machine may connect on behalf of clients: connect directly")
+    def verified(self, connect: pb.Connect, now_ms: int, *, from_brokers: bool) -> DelegatedClient:
+        """`from_brokers`: it came from this machine, or with a broker's certificate. Raises `AuthenticationFailed`."""
+        if not from_brokers:
+            raise AuthenticationFailed("only brokers may connect on behalf of clients: connect directly")
         if connect.auth_method_name != METHOD:
             raise AuthenticationFailed("only brokers may connect on behalf of clients: connect directly")
         try:
@@ -95,8 +95,3 @@ class DelegationVerifier:
             return msgspec.json.decode(connect.original_principal, type=DelegatedClient)
         except msgspec.MsgspecError as error:
             raise AuthenticationFailed(f"the original principal cannot be read: {error}") from None
-
-
-def port_of(url: str) -> int:
-    """Of a broker's address, 0 if there is none."""
-    return urlsplit(url).port or 0

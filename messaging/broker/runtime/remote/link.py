@@ -1,4 +1,4 @@
-"""A connection to another broker of this machine, on behalf of one client: requests and their answers, and what its producers and
+"""A connection to another broker, on behalf of one client: requests and their answers, and what its producers and
 consumers are sent. No task is made for a message."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from messaging.broker.runtime.ownership.dialling import BrokerDialler, BrokerPlace
 from messaging.client.errors import from_wire
 from messaging.client.wire.parser import Parser
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
@@ -72,11 +73,11 @@ class BrokerLink(asyncio.Protocol):
 
     # --- life
 
-    async def open(self, host: str, port: int) -> None:
+    async def open(self, dialler: BrokerDialler, place: BrokerPlace) -> None:
         """Raises `NotReady`, or the error with which the other broker refuses."""
         try:
             async with asyncio.timeout(REQUEST_S):
-                await self._loop.create_connection(lambda: self, host, port)
+                await dialler.dial(lambda: self, place)
                 await self._connected
         except (OSError, TimeoutError) as error:
             refused = NotReady("the broker that serves the topic cannot be reached at the moment: try again")

@@ -8,18 +8,18 @@ from dataclasses import astuple
 from typing import NamedTuple
 
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.ownership.delegation import act_for, delegated_client, port_of
+from messaging.broker.runtime.ownership.delegation import act_for, delegated_client
+from messaging.broker.runtime.ownership.dialling import BrokerPlace
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.remote.link import CLIENT_VERSION, BrokerLink
 from messaging.errors import MagnetarError
-from messaging.local_caller import own_address
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 
 
 class _Place(NamedTuple):
-    port: int
+    broker: BrokerPlace
     principal: tuple[object, ...]
     lane: str
 
@@ -39,7 +39,7 @@ class BrokerLinks:
 
     async def take(self, principal: Principal, elsewhere: Elsewhere, lane: str) -> LinkUse:
         """`lane`: what shares one. Raises `NotReady`, or the error with which the other broker refuses the client."""
-        place = _Place(port_of(elsewhere.addresses["broker_url"]), astuple(principal), lane)
+        place = _Place(self._broker.dialler.place_of(elsewhere.addresses), astuple(principal), lane)
         shared = self._links.get(place)
         if shared is None or not shared.link.usable:
             shared = self._links[place] = self._dial(place, principal)
@@ -67,7 +67,7 @@ class BrokerLinks:
         )
         shared = _Shared(link)
         shared.opening = asyncio.get_running_loop().create_task(
-            link.open(own_address(settings.plain_host), place.port), name="link to another broker"
+            link.open(self._broker.dialler, place.broker), name="link to another broker"
         )
         shared.opening.add_done_callback(_look)
         return shared

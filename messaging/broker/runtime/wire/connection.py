@@ -19,6 +19,7 @@ import structlog
 from messaging.broker.core.clients.client_info import LOCAL_CLIENT, ClientInfo
 from messaging.broker.core.memory.memory_charge import MemoryCharge
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.dialling import BROKER
 from messaging.broker.runtime.peers import Connected
 from messaging.broker.runtime.wire.endpoints import Endpoints
 from messaging.broker.runtime.wire.gathered_reads import GatheredReads
@@ -28,6 +29,7 @@ from messaging.broker.runtime.wire.pending_requests import PendingRequests
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
 from messaging.broker.runtime.wire.receiver import Receiver
 from messaging.broker.runtime.wire.sinks import ReceiptSender
+from messaging.identity.certificates import common_names
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
@@ -48,7 +50,8 @@ class Handler(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """`arrived_as`: the entry that counted it in the table of connection shares during the TLS handshake."""
+    """`arrived_as`: the entry that counted it in the table of connection shares during the TLS handshake. `of_broker`: nobody but a
+    broker is at the other end, by its certificate."""
 
     # Set by `connection_made`.
     transport: asyncio.Transport
@@ -61,8 +64,11 @@ class Connection(asyncio.Protocol):
     out: OutboundBuffer
     producer_sink: ReceiptSender
 
-    def __init__(self, service: Broker, commands: Handler, *, tls: bool, arrived_as: Connected | None = None) -> None:
+    def __init__(
+        self, service: Broker, commands: Handler, *, tls: bool, arrived_as: Connected | None = None, of_broker: bool = False
+    ) -> None:
         self.service = service
+        self.of_broker = of_broker
         self.commands = commands
         self.tls = tls
         self.peer = ""
@@ -109,6 +115,8 @@ class Connection(asyncio.Protocol):
         if self._arrived_as is not None:
             service.peers.shares.leave(self._arrived_as)
         service.peers.arrived(self)
+        if self.of_broker and common_names(transport.get_extra_info("peercert")) != [BROKER]:
+            self.refuse("no broker", "this port is for brokers, which have a certificate of that name")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -153,7 +161,7 @@ class Connection(asyncio.Protocol):
     # --- identity of the peer
 
     def stands_for(self, address: str, peer: str, *, local: bool, sessions: bool) -> None:
-        """A broker of this machine is at the other end, for a client of its own."""
+        """Another broker is at the other end, for a client of its own."""
         self.address, self.local, self.endpoints.of_sessions = address, local, sessions
         self.peer = peer or address
         self.client_info = LOCAL_CLIENT if sessions else ClientInfo(self.peer, self.client_version)

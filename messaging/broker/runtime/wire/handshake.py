@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.dialling import BrokerPlace
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.broker.runtime.wire.websocket_proxy import pass_on, port_of_other
+from messaging.broker.runtime.wire.websocket_proxy import pass_on, place_of_other
 from messaging.errors import AuthenticationFailed, MagnetarError
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
@@ -22,12 +23,14 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
     try:
         if body.original_principal:
             principal = await _delegated(service, connection, body)
+        elif connection.of_broker:
+            raise AuthenticationFailed("this port is for brokers, on behalf of their clients: connect to broker_port")
         else:
             principal = await _principal(service, connection, body.auth_method_name, body.auth_data)
-            port = _port_of_other(service, connection, body.proxy_to_broker_url)
+            place = _place_of_other(service, connection, body.proxy_to_broker_url)
             service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
-            if port:
-                await pass_on(service, connection, body, replace(principal, address=connection.address), port)
+            if place is not None:
+                await pass_on(service, connection, body, replace(principal, address=connection.address), place)
                 return
     except MagnetarError as error:
         fail(connection, error)
@@ -48,23 +51,23 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
 
 
 async def _delegated(service: Broker, connection: Connection, body: pb.Connect) -> Principal:
-    """Another broker of this machine says who its client is. That broker counts it as a connection."""
+    """Another broker says who its client is. That broker counts it as a connection."""
     if service.delegations is None:
         raise AuthenticationFailed(_NO_PROXY)
-    client = service.delegations.verified(body, service.now_ms(), same_machine=connection.same_machine)
+    client = service.delegations.verified(body, service.now_ms(), from_brokers=connection.same_machine or connection.of_broker)
     principal = await service.access.admitted(client.principal, client.address)
     service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role), delegated=True)
     connection.stands_for(client.address, client.peer, local=client.local, sessions=client.sessions)
     return principal
 
 
-def _port_of_other(service: Broker, connection: Connection, wanted: str) -> int:
-    """0: it wants this broker."""
+def _place_of_other(service: Broker, connection: Connection, wanted: str) -> BrokerPlace | None:
+    """None: it wants this broker."""
     if not wanted:
-        return 0
+        return None
     if service.delegations is None or not connection.over_websocket:
         raise AuthenticationFailed(_NO_PROXY)
-    return port_of_other(service, wanted)
+    return place_of_other(service, wanted)
 
 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:

@@ -1,4 +1,4 @@
-"""A WebSocket of the binary protocol whose client wants another broker of this machine: its bytes go there and back as they are.
+"""A WebSocket of the binary protocol whose client wants another broker: its bytes go there and back as they are.
 
 A client behind a WebSocket reaches one port only. Its lookup says that the broker of a topic is reached through it; it opens
 another WebSocket whose CONNECT names that broker, as to Pulsar's proxy. It is identified here, and has its place among the
@@ -13,10 +13,10 @@ from functools import partial
 from typing import cast
 
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.ownership.delegation import act_for, delegated_client, port_of
+from messaging.broker.runtime.ownership.delegation import act_for, delegated_client
+from messaging.broker.runtime.ownership.dialling import INTERNAL_URL, BrokerPlace
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import NotReady
-from messaging.local_caller import own_address
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -25,32 +25,31 @@ DIAL_S = 5.0
 UNSENT_BYTES = 64 << 10  # that an end has not taken, before the other is not read any more
 
 
-def port_of_other(service: Broker, wanted: str) -> int:
-    """Where to connect for the broker that a CONNECT names, 0 for this one. Raises `NotReady`: no address but those of the brokers
-    of this machine is ever connected to."""
+def place_of_other(service: Broker, wanted: str) -> BrokerPlace | None:
+    """Where to connect for the broker that a CONNECT names, None for this one. Raises `NotReady`: no address but those of the
+    brokers of the fleet is ever connected to."""
     name = wanted.partition("://")[2] or wanted
     here = service.addresses
     if name in {url.partition("://")[2] for url in (here.broker_url, here.broker_url_tls) if url}:
-        return 0
-    plain, secure = service.owners.others("broker_url"), service.owners.others("broker_url_tls")
-    for url, url_tls in zip(plain, secure, strict=True):
+        return None
+    kinds = ("broker_url", "broker_url_tls", INTERNAL_URL)
+    for url, url_tls, internal_url in zip(*(service.owners.others(kind) for kind in kinds), strict=True):
         if name in (url.partition("://")[2], url_tls.partition("://")[2]):
-            return port_of(url)
-    raise NotReady(f"no broker of this machine is at {name[:100]!r}: look the topic up again")
+            return service.dialler.place_of({"broker_url": url, INTERNAL_URL: internal_url})
+    raise NotReady(f"no broker of this platform is at {name[:100]!r}: look the topic up again")
 
 
-async def pass_on(service: Broker, connection: Connection, body: pb.Connect, principal: Principal, port: int) -> None:
+async def pass_on(service: Broker, connection: Connection, body: pb.Connect, principal: Principal, place: BrokerPlace) -> None:
     """`connection` has handed its transport over afterwards. Raises `NotReady`."""
     connect = pb.Connect()
     connect.CopyFrom(body)
     act_for(service.settings, connect, delegated_client(principal, peer=connection.peer, local=connection.local))
-    host = own_address(service.settings.plain_host)
     service.outgoing.take(principal.tenant)
     give = partial(service.outgoing.give, principal.tenant)
     target = _TargetEnd(connection.transport, frames.command(pb.Command.CONNECT, connect=connect), give)
     try:
         async with asyncio.timeout(DIAL_S):
-            await asyncio.get_running_loop().create_connection(lambda: target, host, port)
+            await service.dialler.dial(lambda: target, place)
     except BaseException as error:
         target.leave()
         if isinstance(error, OSError | TimeoutError):

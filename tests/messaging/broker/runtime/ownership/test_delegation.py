@@ -107,21 +107,21 @@ async def test_what_is_not_said_well_or_from_another_machine_is_refused(fleet: l
     first, _ = fleet
     verifier, now_ms = DelegationVerifier(first.service.settings), first.service.now_ms()
     connect = on_behalf(first, ADMIN)
-    assert verifier.verified(connect, now_ms, same_machine=True) == ADMIN
-    with pytest.raises(AuthenticationFailed, match="this machine"):
-        verifier.verified(connect, now_ms, same_machine=False)
+    assert verifier.verified(connect, now_ms, from_brokers=True) == ADMIN
+    with pytest.raises(AuthenticationFailed, match="connect directly"):
+        verifier.verified(connect, now_ms, from_brokers=False)
     with pytest.raises(AuthenticationFailed):
-        verifier.verified(connect, now_ms + 120_000, same_machine=True)
+        verifier.verified(connect, now_ms + 120_000, from_brokers=True)
     for text in ("admin", "{}", msgspec.json.encode({"role": "x" * 1025}).decode()):
         connect.original_principal = text
         with pytest.raises(AuthenticationFailed, match="cannot be read"):
-            verifier.verified(connect, now_ms, same_machine=True)
+            verifier.verified(connect, now_ms, from_brokers=True)
     connect.auth_data = b"\xff"
     with pytest.raises(AuthenticationFailed, match="ASCII"):
-        verifier.verified(connect, now_ms, same_machine=True)
+        verifier.verified(connect, now_ms, from_brokers=True)
     connect.auth_method_name = "token"
     with pytest.raises(AuthenticationFailed, match="only brokers"):
-        verifier.verified(connect, now_ms, same_machine=True)
+        verifier.verified(connect, now_ms, from_brokers=True)
 
 
 def test_nobody_acts_for_a_service() -> None:
@@ -187,7 +187,7 @@ async def test_only_brokers_of_the_fleet_are_connected_to(fleet: list[RunningBro
     for wanted in ("127.0.0.1:1", "pulsar://127.0.0.1:1", "example.com:6650", "x" * 1024):
         async with opened(first) as connection:
             await connection.send(frames.command(pb.Command.CONNECT, connect=wanting(first, wanted)))
-            assert "no broker of this machine" in (await heard(connection)).error.message
+            assert "no broker of this platform" in (await heard(connection)).error.message
 
 
 async def test_over_tcp_nobody_is_passed_on_and_without_a_key_nobody_at_all(fleet: list[RunningBroker]) -> None:
