@@ -153,8 +153,9 @@ audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depe
 	@$(BIN)/python -m tests.audit $(ARGS)
 
 .PHONY: docs
-docs: setup ## write anew the pages of docs/ that are made from the sources
+docs: setup $(VENV)/.installed-test ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs.translations
 	$(BIN)/python -m tests.compat.probes page
 
 .PHONY: client

@@ -29,6 +29,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:sign_in"): Action.PUBLIC,
     ("POST", "console:sign_in"): Action.PUBLIC,
     ("POST", "console:sign_out"): Action.PUBLIC,
+    ("POST", "console:language"): Action.PUBLIC,  # changes nothing but the browser's cookie
     ("GET", "console:home"): Action.AUTHENTICATED,
     ("GET", "console:now"): Action.AUTHENTICATED,  # of what one may see
     ("GET", "console:now_fragment"): Action.AUTHENTICATED,

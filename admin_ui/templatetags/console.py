@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from django import template
+from django.utils import translation
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from admin_ui import formatting as formatting
 
 register = template.Library()
-register.filter("count", formatting.count)
-register.filter("exact", formatting.exact)
-register.filter("rate", formatting.rate)
-register.filter("size", formatting.size)
-register.filter("span", formatting.span)
+_SWAPPED = str.maketrans(",.", ".,")
+
+
+def _in_language(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    """The figure with the separators of the language: 1,234.5 is 1.234,5 in German."""
+
+    def written(value: Any) -> str:
+        text = form(value)
+        return text.translate(_SWAPPED) if translation.get_language() == "de" else text
+
+    return written
+
+
+for _form in (formatting.count, formatting.exact, formatting.rate, formatting.size, formatting.span):
+    register.filter(_form.__name__, _in_language(_form))
 
 
 @register.filter

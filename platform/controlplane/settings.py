@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin_ui.translation import catalogs
 from controlplane import current
 from controlplane.databases import database
 from messaging.identity import read_secret
@@ -52,6 +53,7 @@ MIDDLEWARE = [
     "controlplane.static.StaticFiles",
     "controlplane.middleware.SegmentsAsSent",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "admin_ui.translation.languages.Language",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -115,7 +117,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "admin_ui.sign_in.context.console",
             ],
-            "builtins": ["template_partials.templatetags.partials"],
+            "builtins": ["template_partials.templatetags.partials", "django.templatetags.i18n"],
         },
     }
 ]
@@ -194,7 +196,10 @@ CHANNEL_LAYERS = {"default": _channel_layer()}
 
 USE_TZ = True
 TIME_ZONE = "UTC"
-USE_I18N = False
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [catalogs.compiled(MAGNETAR.data_path)]
+FORMAT_MODULE_PATH = "admin_ui.formats"
 LOGGING_CONFIG = None  # messaging.logs sets it up, for every process alike
 
 REST_FRAMEWORK = {

@@ -1,0 +1,165 @@
+"""What the console says, for translators: ``python -m docs.translations`` brings `admin_ui/locale/*/LC_MESSAGES/django.po` up to
+date with templates and sources. New texts come in without a translation, those that are gone go. Tests find what is missing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import DEFAULT_KEYWORDS, extract
+from babel.messages.pofile import read_po, write_po
+from django.template.base import DebugLexer, Token, TokenType
+from django.utils.translation.template import templatize
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCALE = ROOT / "admin_ui" / "locale"
+TEMPLATES = ROOT / "admin_ui" / "templates"
+SOURCES = ("admin_ui",)
+LANGUAGES = ("de",)  # beside English; `controlplane.settings.LANGUAGES` offers them
+KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "ngettext_lazy": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
+ATTRIBUTES = {"alt", "title", "placeholder", "aria-label", "data-label", "data-before", "label"}
+_OPENS, _CLOSES = ("blocktranslate", "comment"), ("endblocktranslate", "endcomment")
+# Names, units and examples: the same in every language.
+SAME = re.compile(
+    r"Magnetar|Ctrl K|[a-zA-Z]|g [a-z]|Enter|Ctrl|Esc|UTC|JSON|CSV|PDF|HTML|Parquet|Avro|Python|Java|Go|curl|REST|CLI|SDK"
+    r"|ms|min|MiB|GiB|KiB"
+)
+# Lines of the header that say nothing, or change with every run.
+_HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-Translator|Language-Team)')
+_GAP = "\ue000"  # where a tag of the template was
+
+
+def templates() -> list[Path]:
+    return sorted(path for path in TEMPLATES.rglob("*") if path.suffix in (".html", ".txt"))
+
+
+def found() -> Catalog:
+    """Every text that is marked, with the files where it is."""
+    catalog = Catalog(fuzzy=False)
+    for path in templates():
+        # In parentheses and one line, because what Django makes of a template has no indentation that Python would accept.
+        _add(catalog, path, f"({' '.join(templatize(path.read_text(encoding='utf-8')).splitlines())})")
+    for package in SOURCES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            _add(catalog, path, path.read_text(encoding="utf-8"))
+    return catalog
+
+
+def _add(catalog: Catalog, path: Path, source: str) -> None:
+    name = path.relative_to(ROOT).as_posix()
+    for _, text, comments, context in extract("python", io.BytesIO(source.encode()), KEYWORDS, ["Translators:"]):
+        catalog.add(text, None, [(name, 0)], auto_comments=comments, context=context)
+
+
+def read(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file)
+
+
+def update(path: Path) -> bool:
+    """Whether the file was changed."""
+    before = path.read_bytes() if path.exists() else b""
+    language = path.parents[1].name
+    known = read(path) if before else Catalog(locale=language)
+    fresh = Catalog(locale=language, fuzzy=False, project="Magnetar", version="1", copyright_holder="", header_comment="# Magnetar")
+    for message in found():
+        if message.id:
+            old = known.get(message.id, message.context)
+            text = old.string if isinstance(old, Message) else None
+            places = sorted({place for place, _ in message.locations})
+            fresh.add(
+                message.id, text, [(place, 0) for place in places], auto_comments=message.auto_comments, context=message.context
+            )
+    written = io.BytesIO()
+    write_po(written, fresh, width=120, omit_header=False, sort_output=False, include_lineno=False)
+    lines = [line for line in written.getvalue().splitlines(keepends=True) if not _HEADER.match(line)]
+    after = b"".join(lines)
+    if after != before:
+        path.write_bytes(after)
+    return after != before
+
+
+def untranslatable(template: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of what a reader of the page sees and no translator does."""
+    reader = _Seen()
+    translated = 0
+    for token in DebugLexer(template).tokenize():
+        line = token.lineno
+        word = token.contents.split(None, 1)[0] if token.contents.strip() else ""
+        if token.token_type is TokenType.BLOCK:
+            translated += (word in _OPENS) - (word in _CLOSES)
+            yield from ((line, text) for text in _words_of_tag(token))
+        reader.line = line
+        reader.feed(token.contents if token.token_type is TokenType.TEXT and not translated else _GAP)
+    reader.close()
+    yield from reader.texts
+
+
+def _words_of_tag(token: Token) -> Iterator[str]:
+    """Texts that are given to a part: {% include "..." with title="No tenants yet" %}."""
+    if token.contents.startswith("include "):
+        for text in re.findall(r'\b(?:title|text|action|label|empty|note)="([^"]+)"', token.contents):
+            if _says_something(text):
+                yield text
+
+
+def _says_something(text: str) -> bool:
+    bare = re.sub(r"&\w+;|&#\d+;", " ", text.replace(_GAP, " "))
+    return any(not SAME.fullmatch(word) for word in re.findall(r"[A-Za-z]+(?: [A-Za-z]+)*", bare.strip()))
+
+
+class _Seen(HTMLParser):
+    """Texts and attributes that people read."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.line = 1
+        self.texts: list[tuple[int, str]] = []
+        self._text = ""
+        self._code = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._flush()
+        self._code += tag in ("code", "pre", "script", "style", "kbd", "svg")
+        for name, value in attrs:
+            if name in ATTRIBUTES and value and _says_something(value):
+                self.texts.append((self.line, f"{name}: {value}"))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._flush()
+        self._code -= tag in ("code", "pre", "script", "style", "kbd", "svg")
+
+    def handle_data(self, data: str) -> None:
+        self._text += "" if self._code else data
+
+    def close(self) -> None:
+        super().close()
+        self._flush()
+
+    def _flush(self) -> None:
+        text = " ".join(self._text.replace(_GAP, " ").split())
+        self._text = ""
+        if text and _says_something(text):
+            self.texts.append((self.line, text))
+
+
+def main() -> int:
+    for path in (LOCALE / language / "LC_MESSAGES" / "django.po" for language in LANGUAGES):
+        if update(path):
+            missing = sum(1 for message in read(path) if message.id and not message.string)
+            sys.stdout.write(f"{path.relative_to(ROOT)}: {missing} without a translation\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
