@@ -150,6 +150,10 @@ CONSOLE: dict[tuple[str, str], Action] = {
     # Topics
     ("GET", "console:topic_create"): Action.TOPIC_ADMIN,
     ("POST", "console:topic_create"): Action.TOPIC_ADMIN,
+    ("GET", "console:tenant_history"): Action.TENANT_READ,
+    ("GET", "console:namespace_history"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_history"): Action.NAMESPACE_READ,
+    ("GET", "console:subscription_history"): Action.NAMESPACE_READ,
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_trace"): Action.NAMESPACE_READ,

@@ -15,18 +15,23 @@ from messaging.history.spans import Spans
 
 _STATES_AT = len(COUNTERS) + len(PEAKS)
 NOTHING = (0,) * len(COLUMNS)
+BACKLOG_TIME = COLUMNS.index("backlog_entry_ms")
 SLACK_MS = 2_000  # between the end of a point and of the minute in which it was taken
 
 
 class Cell(NamedTuple):
     """`known_ms`: how much of it is known; the counters are of that. Where a clock was set back it may be more than the width.
-    `held`: whether its states are known of some time in it; they are the last ones that are."""
+    `held_ms`: of how much of it the states are known, too; they are the last ones that are."""
 
     from_ms: int
     until_ms: int
     known_ms: int
+    held_ms: int
     values: tuple[int, ...]
-    held: bool
+
+    @property
+    def held(self) -> bool:
+        return self.held_ms > 0
 
     @property
     def width_ms(self) -> int:
@@ -36,17 +41,16 @@ class Cell(NamedTuple):
 class _Sum:
     """What is put together in one cell."""
 
-    __slots__ = ("held", "known_ms", "values")
+    __slots__ = ("held_ms", "known_ms", "values")
 
     def __init__(self) -> None:
         self.values = NOTHING
-        self.known_ms = 0
-        self.held = False
+        self.known_ms = self.held_ms = 0
 
     def add(self, values: tuple[int, ...], known_ms: int) -> None:
         self.values = together(self.values, values)
         self.known_ms += known_ms
-        self.held = True
+        self.held_ms += known_ms
 
 
 class Source(NamedTuple):
@@ -75,7 +79,7 @@ def cells_of(sources: Sequence[Source], covered: Spans, from_ms: int, until_ms: 
 def _cell(total: _Sum, index: int, from_ms: int, until_ms: int, step_ms: int) -> Cell:
     start = from_ms + index * step_ms
     end = min(start + step_ms, until_ms)
-    return Cell(start, end, total.known_ms, total.values, total.held)
+    return Cell(start, end, total.known_ms, total.held_ms, total.values)
 
 
 def _spread(sums: list[_Sum], point: Point, from_ms: int, step_ms: int) -> None:
@@ -124,10 +128,8 @@ def _rest_cells(sums: list[_Sum], last: tuple[int, ...] | None, at: int, stop: i
         end = min(stop, from_ms + (index + 1) * step_ms)
         total = sums[index]
         if last is None:
-            held = total.held
             total.values = together(total.values, (*NOTHING[:_STATES_AT], *total.values[_STATES_AT:]))
             total.known_ms += end - at
-            total.held = held
         else:
             total.add(at_rest(last, end - at, end), end - at)
         at = end
@@ -142,12 +144,13 @@ def merged(parts: Sequence[Sequence[Cell | None]]) -> list[Cell]:
 def _side_by_side(there: Sequence[Cell], of_all: Sequence[Cell | None]) -> Cell:
     if not there:
         place = next(cell for cell in of_all if cell is not None)
-        return place._replace(known_ms=0, values=NOTHING, held=False)
+        return place._replace(known_ms=0, held_ms=0, values=NOTHING)
     first, *others = there
-    known_ms, values, held = first.known_ms, first.values, first.held
+    known_ms, held_ms, values = first.known_ms, first.held_ms, first.values
     for other in others:
-        known_ms, values, held = min(known_ms, other.known_ms), side_by_side(values, other.values), held or other.held
-    return Cell(first.from_ms, first.until_ms, known_ms, values, held)
+        known_ms, held_ms = min(known_ms, other.known_ms), min(held_ms, other.held_ms)
+        values = side_by_side(values, other.values)
+    return Cell(first.from_ms, first.until_ms, known_ms, held_ms, values)
 
 
 def hour_of(cells: Sequence[Cell]) -> Point | None:
@@ -161,4 +164,7 @@ def hour_of(cells: Sequence[Cell]) -> Point | None:
             values = together(values, cell.values if cell.held else (*cell.values[:_STATES_AT], *values[_STATES_AT:]))
     until_ms = cells[-1].until_ms
     known_ms = min(known_ms, until_ms - cells[0].from_ms)
+    held_ms = sum(cell.held_ms for cell in cells)
+    if 0 < held_ms < known_ms:  # of the rest its backlog is not known: the mean is that of what is
+        values = tuple(value * known_ms // held_ms if index == BACKLOG_TIME else value for index, value in enumerate(values))
     return Point(until_ms - known_ms, until_ms, values)

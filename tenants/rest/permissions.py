@@ -110,6 +110,10 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:topic"): Action.LOOKUP,
     ("DELETE", "api:topic"): Action.TOPIC_ADMIN,
     ("GET", "api:topic-stats"): Action.LOOKUP,
+    ("GET", "api:tenant-history"): Action.TENANT_READ,
+    ("GET", "api:namespace-history"): Action.NAMESPACE_READ,
+    ("GET", "api:topic-history"): Action.LOOKUP,  # as its stats, which have subscriptions, too
+    ("GET", "api:subscription-history"): Action.LOOKUP,
     ("GET", "api:topic-internal-stats"): Action.LOOKUP,
     ("POST", "api:topic-tune"): Action.LOOKUP,  # from its stats
     ("GET", "api:topic-properties"): Action.LOOKUP,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
+from math import ceil
 
 from messaging.adminrpc.history import HistoryPoint
 from messaging.background import BackgroundLoops
@@ -183,8 +184,8 @@ class HistorySampler:
             throttled_ms=min(mark.throttled_ms, width_ms),
             expired_entries=sum(value[COLUMNS.index("expired_entries")] for _, value in points),
             backlog_entry_ms=backlog * width_ms,
-            in_peak=round(mark.in_peak),
-            out_peak=round(mark.out_peak),
+            in_peak=ceil(mark.in_peak),
+            out_peak=ceil(mark.out_peak),
             publish_us_max=publisher.publish_us_max,
             backlog_max=backlog,
             age_max_ms=now_ms - oldest_ms if oldest_ms > OLDEST_UNKNOWN else 0,
