@@ -160,6 +160,31 @@ class Cluster:
         self.bookies.append(bookie)
         return bookie
 
+    def autorecovery(self) -> Server:
+        """BookKeeper's repair, which waits 2 s before it takes an open ledger with a missing bookie from its writer."""
+        folder = self.folder / "autorecovery"
+        folder.mkdir()
+        settings = {
+            "metadataServiceUri": self.uri,
+            "advertisedAddress": "127.0.0.1",
+            "allowLoopback": "true",
+            "bookiePort": free_port(),
+            "openLedgerRereplicationGracePeriod": 2000,
+            "lostBookieRecoveryDelay": 0,
+            "auditorPeriodicBookieCheckInterval": 2,
+            "rwRereplicateBackoffMs": 500,
+            "zkTimeout": 6000,
+            "httpServerEnabled": "false",
+        }
+        conf = folder / "autorecovery.conf"
+        conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        main = ["org.apache.bookkeeper.replication.AutoRecoveryMain", "--conf", str(conf)]
+        return Server(folder, [*_JAVA, _QUIET, "-cp", _CLASS_PATH, *main], 0)
+
+    def stored_bytes(self) -> int:
+        """Of the entry logs of all bookies."""
+        return sum(path.stat().st_blocks * 512 for bookie in self.bookies for path in bookie.folder.glob("ledgers/current/*.log"))
+
     def _write_certificates(self) -> None:
         certificate = self.authority.issue_cert("127.0.0.1", "localhost")
         key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
@@ -198,7 +223,9 @@ class Cluster:
             "tlsTrustStore": self.folder / "authority.pem",
             "skipListSizeLimit": 8 * 1024 * 1024,
             "nettyMaxFrameSizeBytes": 5 * 1024 * 1024,
-            "logSizeLimit": 64 * 1024 * 1024,
+            "logSizeLimit": 4 * 1024 * 1024,
+            "entryLogFilePreallocationEnabled": "false",
+            "flushInterval": 1000,
         }
         (folder / "bookie.conf").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         main = ["org.apache.bookkeeper.server.Main", "--conf", str(folder / "bookie.conf")]

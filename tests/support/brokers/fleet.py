@@ -49,6 +49,6 @@ async def shared_broker(folder: Path, url: str, number: int, **settings: Any) ->
     if not (folder / "secrets").exists():
         create_secrets(Settings(data_dir=str(folder)))
     shutil.copytree(folder / "secrets", folder / name / "secrets", dirs_exist_ok=True)
-    urls = {"metadata_url": url, "ledger_url": url}
-    async with running_broker(folder / name, broker_id=name, **urls, **settings) as broker:
+    values = {"metadata_url": url, "ledger_url": url} | settings
+    async with running_broker(folder / name, broker_id=name, **values) as broker:
         yield broker
