@@ -39,6 +39,7 @@ from messaging.storage.ledger_store import (
 )
 
 RECOVERIES_AT_ONCE = 64
+RECOVERY_ATTEMPTS = 3  # bookies that are busy with all of them may answer late
 LOOKS_AT_ONCE = 64
 OTHERS_BYTES = 512 << 10  # beside one entry of the largest size, what a block may have: other entries and its header
 
@@ -154,12 +155,16 @@ class BookkeeperLedgerStore:
         self._versions[fence.scope] = version
 
     async def _recover_left(self, scope: str, ledger_id: int) -> StoreError | None:
-        try:
-            await self._opened.recover(ledger_id)
-        except NoSuchLedger:
-            pass  # it was deleted
-        except StoreError as error:
-            return error
+        for attempt in range(RECOVERY_ATTEMPTS):
+            try:
+                await self._opened.recover(ledger_id)
+            except NoSuchLedger:
+                pass  # it was deleted
+            except StoreError as error:
+                if error.retryable and attempt + 1 < RECOVERY_ATTEMPTS:
+                    continue
+                return error
+            break
         await self._nodes.sealed(scope, ledger_id)
         return None
 

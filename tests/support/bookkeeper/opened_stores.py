@@ -24,10 +24,14 @@ class OpenedStores:
         self._cluster = cluster
         self._stores: list[BookkeeperLedgerStore] = []
 
-    async def __call__(self, metadata: MetadataStore | None = None, **options: Any) -> BookkeeperLedgerStore:
-        """A store that was started; `options` are those of its URL."""
+    async def __call__(
+        self, metadata: MetadataStore | None = None, config: dict[str, Any] | None = None, **options: Any
+    ) -> BookkeeperLedgerStore:
+        """A store that was started; `options` are those of its URL, `config` the settings of the client."""
         url = BookkeeperUrl("zookeeper:2181", **options)
-        store = BookkeeperLedgerStore(url, metadata_store=lambda _: metadata or self._cluster.store, config=Config(**QUICK))
+        store = BookkeeperLedgerStore(
+            url, metadata_store=lambda _: metadata or self._cluster.store, config=Config(**(config or {}))
+        )
         await store.start()
         self._stores.append(store)
         return store
