@@ -69,6 +69,7 @@ OF_BROKERS = frozenset(
 
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
 OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)
+OF_ONE_BROKER = frozenset({"brokers.drain", "bundles.loads", "bundles.move"})
 OF_EVERY_BROKER = frozenset(
     {
         "audit.take",
@@ -97,7 +98,7 @@ CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS - OF_BROKERS - OF_BACKUPS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     "cli": FEED | OF_BACKUPS | {"status", "brokers.list"},  # of `magnetar users` and the like, on the machine itself
-    "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS,
+    "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS | OF_ONE_BROKER,
 }
 
 

@@ -23,6 +23,7 @@ Version = Annotated[int, limits.VERSION]
 CHANGES = Limit("of all tenants together; limited by the body size and sent only by the control plane", count_max=1_000_000)
 Name = Annotated[str, limits.NAME]
 Topic = Annotated[str, limits.TOPIC]
+Bundle = Annotated[str, Limit("two hashes, as Pulsar writes them", bytes_max=96)]
 Kind = Annotated[str, Limit("one of a few values", bytes_max=64)]
 STATE = Limit("one namespace with its grants, which have their own limits", count_max=64)
 Namespace = Annotated[str, Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1)]

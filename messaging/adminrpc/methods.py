@@ -19,6 +19,7 @@ from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
 from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
+from messaging.adminrpc.bundles import BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
@@ -122,6 +123,10 @@ from messaging.limits.structs import structs_in
 
 BROKERS_LIST = Method("brokers.list", Request, BrokersSeen)
 STATUS = Method("status", BrokerAsked, BrokerStatus)
+BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners)
+BUNDLES_LOADS = Method("bundles.loads", BrokerAsked, BundleLoads)
+BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
+BROKERS_DRAIN = Method("brokers.drain", BrokerAsked, Drained, long_change=True)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 
 FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)

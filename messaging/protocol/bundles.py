@@ -78,6 +78,14 @@ def bundle_of(boundaries: Boundaries, topic: str) -> Bundle:
     return Bundle(boundaries[index - 1], boundaries[index])
 
 
+def bundle_from(text: str) -> Bundle:
+    """As `str` of a bundle writes it. Raises `InvalidValue`."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise InvalidValue(f"{text[:40]!r} is no bundle: write a range such as 0x00000000_0x40000000")
+    return Bundle(int(match[1], 16), int(match[2], 16))
+
+
 def parse_bundle(boundaries: Boundaries, namespace: str, text: str) -> Bundle:
     """The bundle of `namespace` that is called ``0x…_0x…``. Raises `PreconditionFailed`, in Pulsar's words."""
     match = _RANGE.fullmatch(text)

@@ -597,12 +597,16 @@ class SendError(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., sequence_id: _Optional[int] = ..., error: _Optional[_Union[Error, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class CloseProducer(_message.Message):
-    __slots__ = ("producer_id", "request_id")
+    __slots__ = ("producer_id", "request_id", "assigned_broker_service_url", "assigned_broker_service_url_tls")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_BROKER_SERVICE_URL_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_BROKER_SERVICE_URL_TLS_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     request_id: int
-    def __init__(self, producer_id: _Optional[int] = ..., request_id: _Optional[int] = ...) -> None: ...
+    assigned_broker_service_url: str
+    assigned_broker_service_url_tls: str
+    def __init__(self, producer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., assigned_broker_service_url: _Optional[str] = ..., assigned_broker_service_url_tls: _Optional[str] = ...) -> None: ...
 
 class IntRange(_message.Message):
     __slots__ = ("start", "end")
@@ -777,12 +781,16 @@ class Unsubscribe(_message.Message):
     def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class CloseConsumer(_message.Message):
-    __slots__ = ("consumer_id", "request_id")
+    __slots__ = ("consumer_id", "request_id", "assigned_broker_service_url", "assigned_broker_service_url_tls")
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_BROKER_SERVICE_URL_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_BROKER_SERVICE_URL_TLS_FIELD_NUMBER: _ClassVar[int]
     consumer_id: int
     request_id: int
-    def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ...) -> None: ...
+    assigned_broker_service_url: str
+    assigned_broker_service_url_tls: str
+    def __init__(self, consumer_id: _Optional[int] = ..., request_id: _Optional[int] = ..., assigned_broker_service_url: _Optional[str] = ..., assigned_broker_service_url_tls: _Optional[str] = ...) -> None: ...
 
 class Seek(_message.Message):
     __slots__ = ("consumer_id", "request_id", "message_id", "message_publish_time")

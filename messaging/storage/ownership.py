@@ -17,6 +17,7 @@ CHANGES_MAX = 1_000  # rows of one answer
 State: TypeAlias = Literal["owned", "draining", "free"]
 
 INSTANCE = "instance"  # among the addresses of a session: a random name that is kept beside what only one process may open
+DRAINS = "draining"  # with any value, from when it gives its bundles away
 SERVES = "broker_url"  # what no broker has among them before it takes traffic
 
 
@@ -29,7 +30,11 @@ class NamespaceBundle(NamedTuple):
 
     def __str__(self) -> str:
         """Also the scope of its fence."""
-        return f"{self.namespace}/0x{self.lower:08x}_0x{self.upper:08x}"
+        return f"{self.namespace}/{self.range_text}"
+
+    @property
+    def range_text(self) -> str:
+        return f"0x{self.lower:08x}_0x{self.upper:08x}"
 
     def overlaps(self, other: NamespaceBundle) -> bool:
         return self.namespace == other.namespace and self.lower < other.upper and other.lower < self.upper
@@ -45,8 +50,13 @@ class BrokerSession(NamedTuple):
 
     @property
     def serves(self) -> bool:
-        """Whether clients can be sent to it."""
+        """Whether clients of its topics can be sent to it."""
         return self.live and SERVES in self.addresses
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may be given bundles."""
+        return self.serves and DRAINS not in self.addresses
 
 
 def scope_of_broker(broker_id: str) -> str:

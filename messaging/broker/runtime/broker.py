@@ -39,6 +39,7 @@ from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREAD
 from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
+from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.delegation import DelegationVerifier
 from messaging.broker.runtime.ownership.dialling import BrokerDialler
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
@@ -80,6 +81,7 @@ from messaging.storage.managed.ledger import Storage
 
 log = structlog.get_logger("broker")
 
+DRAIN_S = 6.0  # that a broker which stops may take to give its bundles away
 RATE_SAMPLE_S = MEMORY_SWEEP_S = SIGNING_KEYS_S = 1.0
 
 
@@ -117,6 +119,7 @@ class Broker:
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
+        self.bundle_moves: BundleMoves | None = None  # None: bundles stay where they are
         self.outgoing = OutgoingShares(settings.connections_max)
         self.dialler = BrokerDialler(settings)
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
@@ -414,6 +417,8 @@ class Broker:
         self.background.cancel()
         for stop in self.before_stop:
             await stop()
+        if self.bundle_moves is not None:
+            await self.bundle_moves.drain(ends_s=monotonic() + DRAIN_S)
         self.peers.end_all()
         if self.audit.events.pending:
             log.warning("audit.events_lost", events=self.audit.events.pending)

@@ -36,6 +36,9 @@ from messaging.broker.runtime.orphans import (
     collect_after_start,
     collect_of_this_run,
 )
+from messaging.broker.runtime.ownership.balancer import LOOK_S as BALANCE_S
+from messaging.broker.runtime.ownership.balancer import Balancer
+from messaging.broker.runtime.ownership.bundle_moves import FOLLOW_S, BundleMoves
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.gone_brokers import LOOK_S as GONE_LOOK_S
 from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
@@ -47,7 +50,7 @@ from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
-from messaging.clock import ExpiryClock, wall_ms
+from messaging.clock import ExpiryClock, boottime_ms, wall_ms
 from messaging.internal_tls import internal_server_context
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
@@ -61,7 +64,7 @@ from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import tenant_of
 from messaging.storage.next_commit import NextCommit
-from messaging.storage.ownership import scope_of_broker
+from messaging.storage.ownership import OwnershipStore, scope_of_broker
 from messaging.storage.sql.meta_store import SqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -284,7 +287,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     if isinstance(owners, FleetMember):
         if shared:
             await owners.serve(asdict(addresses))
-            background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(owners).look)
+            _balance(service, owners, meta.ownership, admin)
         else:
             owners.keep(background)
         stack.push_async_callback(owners.stop)
@@ -297,6 +300,16 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     background.spawn(collect_after_start(storage, certain=certain), LOOP)
     background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service
+
+
+def _balance(service: Broker, member: FleetMember, store: OwnershipStore, admin: AdminHandlers) -> None:
+    """What brokers that store in one place do for each other."""
+    moves = service.bundle_moves = BundleMoves(member, store, service.topics, service.cursors)
+    balancer = Balancer(member, lambda method, request: admin.methods[method.name](request), boottime_ms)
+    background = service.background
+    background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(member).look)
+    background.every(FOLLOW_S, "follow_bundles", lambda: moves.follow_boundaries(service.access.view.boundaries_of))
+    background.every(BALANCE_S, "balance_bundles", balancer.look)
 
 
 def _scope(settings: Settings) -> str:

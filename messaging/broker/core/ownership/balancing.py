@@ -6,9 +6,10 @@ it had before, so the greatest load falls with each move, and no bundle moves ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from messaging.broker.core.ownership.placement import everywhere
 from messaging.storage.ownership import NamespaceBundle
 
 ABOVE_MEAN = 1.15  # what a broker may have to do, of the mean of all
@@ -22,10 +23,13 @@ class BundleMove(NamedTuple):
 
 
 def moves(
-    loads: Mapping[str, Mapping[NamespaceBundle, float]], moved_ms: Mapping[NamespaceBundle, int], now_ms: int
+    loads: Mapping[str, Mapping[NamespaceBundle, float]],
+    moved_ms: Mapping[NamespaceBundle, int],
+    now_ms: int,
+    allowed: Callable[[str, list[str]], list[str]] = everywhere,
 ) -> list[BundleMove]:
-    """`loads`: what each live broker's bundles that can move cost it, in any one unit; `moved_ms`: when each last moved. One move
-    at most for each broker that gives, and for each that takes."""
+    """`loads`: what each live broker's bundles that can move cost it, in any one unit; `moved_ms`: when each last moved; `allowed`:
+    which of some brokers may have bundles of a namespace. One move at most for each broker that gives, and for each that takes."""
     total = {broker_id: sum(bundles.values()) for broker_id, bundles in loads.items()}
     if len(total) < 2:
         return []
@@ -35,14 +39,15 @@ def moves(
     for giver in sorted(total, key=lambda broker_id: (-total[broker_id], broker_id)):
         if total[giver] <= mean * ABOVE_MEAN or not takers or takers[0] == giver:
             break
-        excess, taker = total[giver] - mean, takers[0]
-        movable = [
-            (abs(load - excess), bundle)
-            for bundle, load in loads[giver].items()
-            if load > 0 and total[taker] + load < total[giver] and now_ms - moved_ms.get(bundle, now_ms - AGAIN_MS) >= AGAIN_MS
-        ]
+        excess = total[giver] - mean
+        movable = []
+        for bundle, load in loads[giver].items():
+            taker = next(iter(allowed(bundle.namespace, [each for each in takers if each != giver])), None)
+            moved_lately = now_ms - moved_ms.get(bundle, now_ms - AGAIN_MS) < AGAIN_MS
+            if taker is not None and load > 0 and total[taker] + load < total[giver] and not moved_lately:
+                movable.append((abs(load - excess), bundle, taker))
         if movable:
-            _, bundle = min(movable)
+            _, bundle, taker = min(movable)
             chosen.append(BundleMove(bundle, giver, taker))
             takers.remove(taker)
             if giver in takers:

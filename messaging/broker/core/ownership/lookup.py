@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from messaging.broker.core.ownership.owner_map import OwnerMap
-from messaging.broker.core.ownership.placement import candidate
+from messaging.broker.core.ownership.placement import candidate, everywhere
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipRow
 
 
@@ -33,9 +34,19 @@ class NotNow(NamedTuple):
 Answer: TypeAlias = Here | There | Acquire | NotNow
 
 
-def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBundle, position: int, *, sent: bool) -> Answer:
+def answer(
+    owners: OwnerMap,
+    broker_id: str,
+    session: int,
+    bundle: NamespaceBundle,
+    position: int,
+    *,
+    sent: bool,
+    allowed: Callable[[str, list[str]], list[str]] = everywhere,
+) -> Answer:
     """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
-    it is not sent on only because the two would place the bundle differently."""
+    it is not sent on only because the two would place the bundle differently. `allowed`: which of some brokers may have bundles
+    of a namespace, in their order."""
     row = owners.row_at(bundle.namespace, position)
     if row is not None and row.state != "free":
         mine = (row.broker_id, row.session) == (broker_id, session)
@@ -53,10 +64,10 @@ def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBund
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     chosen: str | None = broker_id
     if not sent and pinned is None:
-        serving = [other.broker_id for other in owners.sessions.values() if other.serves]
+        taking = allowed(bundle.namespace, [other.broker_id for other in owners.sessions.values() if other.takes])
         expected = owners.expected(bundle)
-        loads = {other_id: owners.load_of(other_id) for other_id in serving}
-        chosen = expected if expected in loads else candidate(bundle, serving, loads)
+        loads = {other_id: owners.load_of(other_id) for other_id in taking}
+        chosen = expected if expected in loads else candidate(bundle, taking, loads)
     if chosen is None or chosen == broker_id:
         return Acquire(bundle)
     return There(owners.sessions[chosen], owner=False)

@@ -9,6 +9,7 @@ from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.backup import BackupHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
 from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
+from messaging.broker.runtime.admin.bundles import BundleHandlers
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
 from messaging.broker.runtime.admin.changes import LongChanges
 from messaging.broker.runtime.admin.clients import ClientHandlers
@@ -75,6 +76,7 @@ class AdminHandlers:
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.backup = BackupHandlers(broker)
+        self.bundles = BundleHandlers(broker)
         self.changes = LongChanges(broker)
         handlers = dict(self._handlers())
         self.own: Mapping[str, Handler] = self._as_changes(handlers, for_brokers=True)

@@ -19,6 +19,7 @@ from messaging.background import BackgroundLoops
 from messaging.broker.core.ownership.lease import RENEW_S, Lease
 from messaging.broker.core.ownership.lookup import Acquire, Answer, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.errors import NotReady
@@ -27,6 +28,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.meta_store import namespace_of
 from messaging.storage.ownership import (
+    DRAINS,
     BrokerSession,
     BundleRefused,
     NamespaceBundle,
@@ -55,7 +57,7 @@ class FleetMember:
 
     `shared`: ends and recovers other brokers, where all store in the same place; None: the caller holds the lock of the log that
     `broker_id` names, so a former process of this id is gone, what the broker acquires is pinned, and `brokers` is how many there
-    are to be. `owners`: its copy of the rows.
+    are to be. `owners`: its copy of the rows. `allowed`: which of some brokers may have bundles of a namespace.
     """
 
     def __init__(
@@ -68,10 +70,12 @@ class FleetMember:
         now_s: Callable[[], float] = time.monotonic,
         shared: EndsSessions | None = None,
         owners: OwnerMap | None = None,
+        allowed: Callable[[str, list[str]], list[str]] = everywhere,
     ) -> None:
         self.owners = owners or OwnerMap()
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
         self.broker_id = broker_id
+        self.allowed = allowed
         self._shared = shared
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._store = store
@@ -111,6 +115,16 @@ class FleetMember:
             for outcome in outcomes:
                 if isinstance(outcome, BaseException) and not isinstance(outcome, StoreError):
                     raise outcome
+
+    @property
+    def drains(self) -> bool:
+        """Whether it takes no bundles any more."""
+        return DRAINS in self._addresses
+
+    async def take_no_more(self) -> None:
+        """Others are to give it no bundles from now on. Raises `StoreError`."""
+        self._addresses |= {DRAINS: "1"}
+        await self._store.serve(self.broker_id, self._session, self._addresses)
 
     async def start(self, addresses: dict[str, str]) -> None:
         """Opens the session, under which others send clients to `addresses`. Raises `StoreError`."""
@@ -172,7 +186,7 @@ class FleetMember:
             return NotNow("this broker cannot renew its session in the metadata")
         text, namespace = str(name), str(name.namespace)
         bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
-        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent)
+        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent, allowed=self.allowed)
         if isinstance(decided, Acquire):
             self.owners.expect(bundle, self.broker_id)
         elif isinstance(decided, There) and not decided.owner:

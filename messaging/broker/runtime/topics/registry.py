@@ -80,6 +80,10 @@ class Topics:
         if not topic.ledger.recorded:
             self.reservations.gone(topic.name, recorded=False)
 
+    def under_way(self, concerns: Callable[[str], bool]) -> list[asyncio.Task[Any]]:
+        """The loading, unloading and deleting of topics that it is asked about, by their full names."""
+        return [task for tasks in (self._loading, self._closing) for text, task in tasks.items() if concerns(text)]
+
     # --- loading
 
     async def get(self, name: TopicName, *, create: bool, writable: bool = False) -> Topic:

@@ -12,6 +12,7 @@ from messaging.broker.core.producers.access_modes import AccessMode
 from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.endpoints import Endpoints
 from messaging.errors import MagnetarError, NotReady
@@ -59,6 +60,7 @@ class ReceiptSender:
             self._out.gather(frames.command(pb.Command.SEND_ERROR, send_error=why))
         self._endpoints.end_producer(producer.producer_id)
         closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
+        _name_owner(closing, attached[0].closed if attached is not None else None)
         self._out.gather(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
 
     def unpublished(self, producer: Producer, sent: list[SendFrame]) -> None:
@@ -244,4 +246,13 @@ class MessageSender:
                 why = pb.AckResponse(consumer_id=consumer.consumer_id, error=cast(Any, reason.wire_code), message=reason.message)
                 self._out.gather(frames.command(pb.Command.ACK_RESPONSE, ack_response=why))
             closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)
+            _name_owner(closing, self.topic.closed)
             self._out.gather(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))
+
+
+def _name_owner(closing: pb.CloseProducer | pb.CloseConsumer, why: MagnetarError | None) -> None:
+    """Where the topic moved to, so that its client goes there without a look-up."""
+    if isinstance(why, Moving) and why.addresses is not None:
+        closing.assigned_broker_service_url = why.addresses.get("broker_url", "")
+        if "broker_url_tls" in why.addresses:
+            closing.assigned_broker_service_url_tls = why.addresses["broker_url_tls"]

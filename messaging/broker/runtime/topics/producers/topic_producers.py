@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from messaging.broker.core.producers.access_modes import AccessMode
@@ -15,6 +16,7 @@ from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.producers.producer_table import Admission, ProducerTable
 from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
+from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -128,6 +130,13 @@ class TopicProducers:
         self._tell_closed(producer)
 
     def _tell_closed(self, producer: Producer) -> None:
+        why = self._topic.closed
+        if isinstance(why, Moving):
+            why.when_told(partial(self._say_closed, producer))
+        else:
+            self._say_closed(producer)
+
+    def _say_closed(self, producer: Producer) -> None:
         with self._topic.services.loops.dispatching.guard(topic=self._topic.text, producer=producer.name):
             producer.sink.closed(producer)
 

@@ -7,6 +7,7 @@ A consumer is checked and attached in one step, with nothing awaited in between,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.diagnosis.explain import DeliveryState
@@ -15,6 +16,7 @@ from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.dispatch.delivery_state import delivery_state
 from messaging.broker.runtime.topics.limits.admission import check_consumer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_consumer
+from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import SubscriptionsTopic, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady
 
@@ -80,9 +82,15 @@ class TopicConsumers:
         for consumer in list(subscription.consumers):
             with dispatching.guard(topic=topic.text, consumer=consumer.name):
                 subscription.detach(consumer)
-            with dispatching.guard(topic=topic.text, consumer=consumer.name):
-                consumer.sink.closed(consumer)
+            if isinstance(topic.closed, Moving):
+                topic.closed.when_told(partial(self._say_closed, consumer))
+            else:
+                self._say_closed(consumer)
         self._release_reads(subscription)
+
+    def _say_closed(self, consumer: Consumer) -> None:
+        with self._topic.services.loops.dispatching.guard(topic=self._topic.text, consumer=consumer.name):
+            consumer.sink.closed(consumer)
 
     def disconnect(self, subscription: Subscription, consumer: Consumer) -> None:
         """Closes one consumer. It connects again, unless the topic refuses it then; what it held is delivered again."""

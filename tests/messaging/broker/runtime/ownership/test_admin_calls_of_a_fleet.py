@@ -325,6 +325,7 @@ def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_abou
         "backup.hold",  # asked of each broker by itself
         "backup.keep",
         "brokers.list",
+        "bundles.owners",
         "changes.outcome",  # of a change that the broker that was asked began
         "compaction.abort",
         "feed.version",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from messaging.broker.runtime.ownership.balancer import Balancer
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.client import Client, connect
+from messaging.protocol.bundles import Bundle, equal_bundles, position_of
+from messaging.storage.ownership import OwnershipRow
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
 
@@ -81,3 +84,78 @@ async def test_a_broker_that_was_taken_for_gone_acknowledges_nothing_more(tmp_pa
         first.service.cursors.append(1, b"\x02" + bytes(16), stored.set_result)
         assert "does not own" in str(await stored)
         await asyncio.wait_for(gone.lost.wait(), 20)
+
+
+async def test_a_bundle_moves_while_clients_use_it(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        first, second = fleet
+        async with client_of(first) as client:
+            await publish(client, TOPICS[:1], "0")
+        giver = first if served(first) else second
+        taker = second if giver is first else first
+        member = giver.service.owners
+        assert isinstance(member, FleetMember) and giver.service.bundle_moves is not None
+        row = next(row for row in member.owners.owned_by(member.broker_id) if TOPICS[0] in served(giver) and holds(row, TOPICS[0]))
+        async with (
+            client_of(first) as client,
+            client.producer(TOPICS[0]) as producer,
+            client.consumer(TOPICS[0], "reading", initial="earliest", ack_receipts=True) as consumer,
+        ):
+            received = []
+            for number in range(1, 100):
+                await producer.send(f"{number} {TOPICS[0]}".encode())
+                message = await consumer.receive()
+                received.append(message.payload.decode())
+                await consumer.ack(message)
+                if number == 50:
+                    await giver.service.bundle_moves.give(row.bundle, taker.service.settings.broker_id)
+        assert received == [f"{number} {TOPICS[0]}" for number in range(99)]
+        assert served(taker) >= {TOPICS[0]} and not served(giver)
+
+
+async def test_a_broker_that_stops_gives_its_bundles_away_first(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_broker(tmp_path, metadata_url, 1) as staying:
+        async with shared_broker(tmp_path, metadata_url, 2) as leaving:
+            async with client_of(leaving) as client:
+                await publish(client, TOPICS, "a")
+            had = served(leaving)
+            assert had
+        owners = staying.service.owners
+        assert isinstance(owners, FleetMember)
+        await owners.look()
+        rows = owners.owners.owned_by("machine-2")
+        assert not rows, "nobody has to recover anything"
+        assert {row.broker_id for row in owners.owners.owned_by("machine-1")} == {"machine-1"}
+
+
+async def test_bundles_are_cut_while_their_topics_are_served(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_broker(tmp_path, metadata_url, 1) as broker, client_of(broker) as client:
+        await publish(client, TOPICS, "a")
+        moves, member = broker.service.bundle_moves, broker.service.owners
+        assert isinstance(member, FleetMember) and moves is not None
+        before = dict(broker.service.topics.loaded)
+        await moves.follow_boundaries(lambda namespace: equal_bundles(16))
+        assert {row.bundle.upper - row.bundle.lower for row in member.owners.owned_by("machine-1")} <= {2**28, 2**28 - 1}
+        await publish(client, TOPICS, "b")
+        assert broker.service.topics.loaded == before, "none was loaded again"
+        for topic in TOPICS:
+            assert await read(client, topic, 2) == [f"a {topic}", f"b {topic}"]
+
+
+async def test_the_first_broker_moves_what_is_too_much_for_one(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_broker(tmp_path, metadata_url, 1) as first, client_of(first) as client:
+        await publish(client, TOPICS, "a")
+        async with shared_broker(tmp_path, metadata_url, 2) as second:
+            member = first.service.owners
+            assert isinstance(member, FleetMember)
+            await member.look()
+            balancer = Balancer(member, lambda method, request: first.admin.methods[method.name](request), lambda: 0)
+            await balancer.look()
+            assert served(first) < set(TOPICS)
+            for topic in TOPICS:
+                assert await read(client, topic, 1) == [f"a {topic}"]
+            assert served(first) and served(second)
+
+
+def holds(row: OwnershipRow, topic: str) -> bool:
+    return Bundle(*row.bundle[1:]).holds(position_of(topic))

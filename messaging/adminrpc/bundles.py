@@ -1,0 +1,66 @@
+"""Admin RPC: which broker owns which bundle, and moving bundles between brokers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from messaging.adminrpc import fields
+from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.brokers import BrokerAsked
+
+
+class NamespaceAsked(Request, kw_only=True):
+    """Raises not_found for a namespace that is not there."""
+
+    namespace: fields.Namespace
+
+
+class BundleOwner(msgspec.Struct, kw_only=True):
+    """`broker_id` "": nobody, until somebody looks a topic of it up. `live`: whether that broker is."""
+
+    namespace: str
+    bundle: fields.Bundle
+    broker_id: str = ""
+    live: bool = False
+    draining: bool = False
+
+
+class BundleOwners(Answer, kw_only=True):
+    bundles: list[BundleOwner]
+
+
+class BundleLoad(msgspec.Struct, kw_only=True):
+    """Of one bundle: `load` is in the unit of `messaging.broker.core.ownership.load`."""
+
+    namespace: str
+    bundle: fields.Bundle
+    topics: int
+    messages_in_per_s: float
+    messages_out_per_s: float
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    load: float
+
+
+class BundleLoads(Answer, kw_only=True):
+    """Of all bundles that a broker owns. `movable`: False where they lie in its own log."""
+
+    broker_id: str
+    movable: bool
+    draining: bool
+    bundles: list[BundleLoad]
+
+
+class BundleMoved(BrokerAsked, kw_only=True):
+    """`broker_id` is to give a bundle to `to_broker_id`; "": to nobody, so that it is placed anew. Raises conflict where the one
+    does not own it, or the other is not running; not_allowed where bundles stay with the log that they lie in."""
+
+    namespace: fields.Namespace
+    bundle: fields.Bundle
+    to_broker_id: fields.Name = ""
+
+
+class Drained(Answer, kw_only=True):
+    """How many bundles nobody took."""
+
+    left: int

@@ -1,0 +1,164 @@
+"""Gives bundles away, where all brokers store in the same place: drain, close, hand over, and only then tell clients where to go.
+
+While a bundle is drained nobody can load a topic of it. Its topics are closed, which stores their cursors and ends their ledgers;
+what their clients send meanwhile is dropped, and they send it again. Once the row names the new owner they are told its address, so
+that they need not look up. If anything fails, this broker takes the bundle back under a new fence, and its clients come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from messaging.broker.core.ownership.placement import candidate
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.topics.moving import Moving
+from messaging.broker.runtime.topics.registry import Topics
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import Conflict, NotReady
+from messaging.protocol.bundles import Boundaries, Bundle, position_of
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipRow, OwnershipStore
+
+log = structlog.get_logger("broker.ownership")
+
+MOVES_MAX = 8  # at a time
+FOLLOW_S = 2.0  # how often it is looked whether bundles were split
+
+
+class BundleMoves:
+    """Of the bundles of this broker."""
+
+    def __init__(self, member: FleetMember, store: OwnershipStore, topics: Topics, cursors: CursorLog) -> None:
+        self._member = member
+        self._store = store
+        self._topics = topics
+        self._cursors = cursors
+        self._moving: dict[NamespaceBundle, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(MOVES_MAX)
+
+    async def give(self, bundle: NamespaceBundle, broker_id: str = "") -> None:
+        """To that broker; "": to nobody, so that it is placed anew. Returns when it is done, also if somebody else asked for it.
+        Raises `Conflict` if this broker does not own it, or `broker_id` cannot; `NotReady`."""
+        row = self._owned(bundle)
+        if broker_id == self._member.broker_id:
+            return
+        taker = self._member.owners.sessions.get(broker_id)
+        if broker_id and (taker is None or not taker.serves):
+            raise Conflict(f"broker {broker_id} is not running: bundle {bundle} stays")
+        moving = self._moving.get(bundle)
+        if moving is None:
+            work = self._give(row, taker)
+            moving = self._moving[bundle] = asyncio.get_running_loop().create_task(work, name=f"move {bundle}")
+            moving.add_done_callback(lambda _: self._moving.pop(bundle, None))
+        try:
+            await asyncio.shield(moving)
+        except StoreError as error:
+            raise NotReady(f"bundle {bundle} could not be moved: {error}; try again") from None
+
+    def _owned(self, bundle: NamespaceBundle) -> OwnershipRow:
+        for row in self._member.owners.overlapping(bundle):
+            if row.bundle == bundle and (row.broker_id, row.session) == (self._member.broker_id, self._member.session):
+                return row
+        raise Conflict(f"bundle {bundle} is not one of this broker, {self._member.broker_id}")
+
+    async def _give(self, row: OwnershipRow, taker: BrokerSession | None) -> None:
+        async with self._room:
+            begun_s = time.monotonic()
+            moving = Moving(f"bundle {row.bundle} moves to another broker: reconnect")
+            drained = await self._store.drain_bundle(row)
+            self._member.owners.put(drained)
+            try:
+                closed = await self._close(row.bundle, moving)
+                await self._cursors.saved()
+                await self._pass_on(drained, taker)
+            except BaseException:
+                self._member.owners.put(await self._store.hand_over_bundle(drained, self._member.broker_id))
+                moving.tell(None)
+                raise
+            moving.tell(None if taker is None else taker.addresses)
+            duration_ms = round(1000 * (time.monotonic() - begun_s), 1)
+            to = "" if taker is None else taker.broker_id
+            log.info("bundle.moved", bundle=str(row.bundle), to_broker_id=to, topics=closed, duration_ms=duration_ms)
+
+    async def _pass_on(self, drained: OwnershipRow, taker: BrokerSession | None) -> None:
+        if taker is None:
+            await self._store.release_bundle(drained)
+            await self._member.look()
+        else:
+            self._member.owners.put(await self._store.hand_over_bundle(drained, taker.broker_id))
+
+    async def _close(self, bundle: NamespaceBundle, why: Moving) -> int:
+        """All topics of it, those included that are being loaded or deleted. How many there were."""
+        count = 0
+        while under_way := self._topics.under_way(lambda text: _holds(bundle, text)):
+            await asyncio.wait(under_way)
+        topics = [topic for topic in self._topics.loaded_of(bundle.namespace) if _holds(bundle, topic.text)]
+        for outcome in await asyncio.gather(*(self._unload(topic, why) for topic in topics), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise StoreError(f"a topic cannot be closed: {outcome}") from outcome
+            count += 1
+        return count
+
+    async def _unload(self, topic: Topic, why: Moving) -> None:
+        await self._topics.unload(topic.name, why)
+
+    # --- all of them
+
+    async def drain(self, ends_s: float | None = None) -> int:
+        """Gives everything to the other brokers, until `ends_s` of the monotonic clock, and takes nothing more. How many bundles
+        were left. Does nothing where there is no other broker."""
+        left = 0
+        takers = [each.broker_id for each in self._member.other_sessions() if each.takes]
+        if not takers or self._member.lost.is_set():
+            return len(self._rows())
+        try:
+            await self._member.take_no_more()
+        except StoreError as error:
+            log.warning("broker.not_drained", error=str(error))
+            return len(self._rows())
+        loads = {broker_id: self._member.owners.load_of(broker_id) for broker_id in takers}
+
+        async def give(row: OwnershipRow) -> None:
+            nonlocal left
+            allowed = self._member.allowed(row.bundle.namespace, takers)
+            taker = candidate(row.bundle, allowed, loads)
+            try:
+                if taker is None or (ends_s is not None and time.monotonic() > ends_s):
+                    raise NotReady(f"no broker takes bundle {row.bundle}")
+                loads[taker] += 1
+                await self.give(row.bundle, taker)
+            except (Conflict, NotReady, StoreError) as error:
+                left += 1
+                log.warning("bundle.not_drained", bundle=str(row.bundle), error=str(error))
+
+        await asyncio.gather(*map(give, self._rows()))
+        return left
+
+    def _rows(self) -> list[OwnershipRow]:
+        member = self._member
+        return [row for row in member.owners.owned_by(member.broker_id) if row.session == member.session]
+
+    # --- splitting
+
+    async def follow_boundaries(self, boundaries_of: Callable[[str], Boundaries]) -> None:
+        """Cuts this broker's bundles where the control plane did: nothing is closed, topics go on under the fences of the parts.
+        Raises `StoreError`."""
+        for row in self._rows():
+            cuts = _cuts(row.bundle, boundaries_of(row.bundle.namespace))
+            if cuts and row.state == "owned" and row.bundle not in self._moving:
+                for part in await self._store.split_bundle(row, cuts):
+                    self._member.owners.put(part)
+                log.info("bundle.split", bundle=str(row.bundle), parts=len(cuts) + 1)
+
+
+def _cuts(bundle: NamespaceBundle, boundaries: Boundaries) -> list[int]:
+    return [boundary for boundary in boundaries if bundle.lower < boundary < bundle.upper]
+
+
+def _holds(bundle: NamespaceBundle, text: str) -> bool:
+    return text.partition("://")[2].startswith(f"{bundle.namespace}/") and Bundle(*bundle[1:]).holds(position_of(text))

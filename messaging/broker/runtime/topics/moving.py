@@ -1,0 +1,30 @@
+"""Why a topic is closed that moves to another broker: its clients are told once that one owns it, and where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from messaging.errors import NotReady
+
+
+class Moving(NotReady):
+    """`addresses`, by kind, of the new owner: known from `tell` on; None where clients have to look up."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.addresses: Mapping[str, str] | None = None
+        self._waiting: list[Callable[[], None]] | None = []
+
+    def when_told(self, say: Callable[[], None]) -> None:
+        """`say` tells one client: now, or as soon as it is known what to tell."""
+        if self._waiting is None:
+            say()
+        else:
+            self._waiting.append(say)
+
+    def tell(self, addresses: Mapping[str, str] | None) -> None:
+        """Calls whoever waits. None of them raises."""
+        waiting, self._waiting = self._waiting, None
+        self.addresses = addresses
+        for say in waiting or ():
+            say()
