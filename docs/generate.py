@@ -14,6 +14,7 @@ import msgspec
 
 from controlplane import permissions
 from docs import admin_api_page, limits_page, sdk_reference_page
+from docs.monitoring import dashboard, rules
 from messaging import metrics, settings
 from messaging.permissions import table
 from messaging.permissions.audited import (
@@ -220,15 +221,22 @@ PAGES: dict[str, Callable[[], str]] = {
     "policies.md": policies_page,
     "sdk-reference.md": lambda: sdk_reference_page.page(_NOTE.format(source="messaging/client/")),
 }
+MONITORING: dict[str, Callable[[], str]] = {
+    "magnetar.rules.yml": rules.rules,
+    "magnetar.rules.test.yml": rules.tests,
+    "prometheus.yml": rules.scraping,
+    "magnetar-dashboard.json": dashboard.dashboard,
+}
 
 
 def main() -> int:
-    for name, make in PAGES.items():
-        path = FOLDER / name
+    pages = {f"docs/{name}": make for name, make in PAGES.items()}
+    for name, make in (pages | {f"deploy/monitoring/{name}": make for name, make in MONITORING.items()}).items():
+        path = FOLDER.parent / name
         text = make()
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-            sys.stdout.write(f"docs/{name}\n")
+            sys.stdout.write(f"{name}\n")
     return 0
 
 

@@ -272,6 +272,14 @@ _TABLE = (
     # Processes as the supervisor reports them; absent without a supervisor
     Metric("magnetar_child_up", "gauge", "", ("child",), "1 if the process is ready, else 0.", "web"),
     Metric("magnetar_child_restarts_total", "counter", "restarts", ("child",), "Restarts of the process.", "web"),
+    Metric(
+        "magnetar_last_backup_seconds",
+        "gauge",
+        "s",
+        (),
+        "Moment of the last backup of this data directory, in seconds since 1970; absent if none is known of.",
+        "web",
+    ),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 

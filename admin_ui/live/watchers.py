@@ -20,6 +20,10 @@ class Watchers:
         self._of: dict[object, object] = {}  # peer -> person, None while that is not known
         self._by_person: Counter[object] = Counter()
 
+    @property
+    def count(self) -> int:
+        return len(self._of)
+
     def arrive(self, peer: object) -> bool:
         """Whether there is a place for `peer`, which has it then."""
         if len(self._of) >= self._watchers_max:

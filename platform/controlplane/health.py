@@ -9,7 +9,9 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from admin_ui.live.shared import live_watchers
 from controlplane import audit, current, http_counters
+from controlplane.backup import last as last_backup
 from controlplane.middleware import requests_by_status
 from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
@@ -52,6 +54,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         Sample("magnetar_web_feed_version", feed.newest_version()),
         Sample("magnetar_web_feed_confirmed_version", feed.confirmed_version()),
         Sample("magnetar_resident_bytes", _resident_bytes()),
+        Sample("magnetar_web_live_connections", live_watchers().count),
         *http_counters.samples(),
     ]
     state = running_state(current.settings().data_path)
@@ -59,6 +62,9 @@ def metrics(request: HttpRequest) -> HttpResponse:
         if child["state"] != "done":
             samples.append(Sample("magnetar_child_up", float(child["state"] == "ready"), (child["name"],)))
             samples.append(Sample("magnetar_child_restarts_total", child["restarts"], (child["name"],)))
+    backup = last_backup.read(current.settings().data_path)
+    if backup is not None:
+        samples.append(Sample("magnetar_last_backup_seconds", backup.moment_ms / 1000))
     return HttpResponse(exposition(samples, private=False), content_type=CONTENT_TYPE)
 
 

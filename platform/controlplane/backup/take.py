@@ -27,6 +27,7 @@ from controlplane.backup.databases import DatabaseSnapshot, PostgresqlSnapshot, 
 from controlplane.backup.manifest import FILES, POSTGRESQL, BackupManifest, Formats, Kept
 from controlplane.supervisor import lock as supervisor_lock
 from messaging.adminrpc.backup import BackupHeld
+from messaging.bookkeeper_url import is_bookkeeper
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.local.device.disk import OsDisk
@@ -59,6 +60,10 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True) -> Path
     is left then."""
     if not (settings.data_path / "secrets").is_dir():
         raise ConfigError(f"{settings.data_path} is no data directory of a platform: choose one with --data-dir")
+    if is_bookkeeper(settings.ledger_url):
+        raise ConfigError(
+            "messages on bookies cannot be backed up yet (docs/backup.md), and what is copied without them could not be restored"
+        )
     target = target.absolute()
     if target.is_relative_to(settings.data_path.absolute()):
         raise ConfigError(f"{target} is inside the data directory: a backup there is lost with it; choose another place")

@@ -9,7 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 
+from controlplane import current
 from controlplane.asgi import application
+from controlplane.backup import last
 from controlplane.guard import Guard
 from messaging.identity import read_secret
 from messaging.limits.rest import BODY_BYTES_MAX
@@ -159,6 +161,16 @@ async def test_metrics_name_no_tenant(superuser: dict[str, str]) -> None:
     assert 'magnetar_web_requests_total{status="200"}' in text
     assert "magnetar_web_feed_version" in text
     assert "public" not in text
+
+
+async def test_metrics_say_when_the_last_backup_was_taken_if_one_is_known() -> None:
+    assert "magnetar_last_backup_seconds" not in (await request(application, "GET", "/metrics")).body.decode()
+    data_path = current.settings().data_path
+    last.record(data_path, last.LastBackup(1_795_000_000_000, "/backups/one", 1))
+    try:
+        assert "magnetar_last_backup_seconds 1.795e+09" in (await request(application, "GET", "/metrics")).body.decode()
+    finally:
+        (data_path / last.NAME).unlink()
 
 
 async def test_answers_carry_the_headers_that_protect(broker: MemoryBroker) -> None:
