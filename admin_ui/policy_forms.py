@@ -55,6 +55,21 @@ class PropertiesField(forms.CharField):
         return pairs_of(text) if text else None
 
 
+class LinesField(forms.CharField):
+    """A list of texts, one a line."""
+
+    def __init__(self, **about: Any) -> None:
+        about["help_text"] += " One a line. Empty: inherited."
+        super().__init__(max_length=PAIRS_TOTAL_BYTES_MAX, widget=forms.Textarea(attrs={**_TYPED, "rows": 4}), **about)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str] | None:
+        text = super().clean(value)
+        return [line.strip() for line in text.splitlines() if line.strip()] or None
+
+
 class SubjectForm(forms.Form):
     """For what may be set of a subject at one level. Empty: not set there. `set_here`: what is set there of all policies.
 
@@ -119,6 +134,8 @@ def policy_field(policy: Policy) -> forms.Field:
             return PolicyField(policy, **about)
         case "number":
             return forms.FloatField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
+        case "array" if "enum" not in schema["items"]:
+            return LinesField(**about)
         case "array":
             choices = [(value, value) for value in schema["items"]["enum"]]
             several = forms.TypedMultipleChoiceField(

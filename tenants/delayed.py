@@ -10,6 +10,7 @@ from msgspec import Meta
 from messaging.adminrpc.delayed import DelayedList, DelayedMessage
 from messaging.adminrpc.methods import DELAYED_LIST
 from messaging.errors import InvalidValue
+from messaging.payloads.masks import MASK, Masks
 from messaging.protocol.names import TopicName
 from tenants import broker
 
@@ -22,9 +23,12 @@ class DelayedPage(msgspec.Struct):
     complete: Annotated[bool, Meta(description="false: some may be missing still, for a while after a start.")]
 
 
-def list_delayed(topic: TopicName, key: str, after: str, limit: int, *, from_ms: int = 0, until_ms: int = 1 << 62) -> DelayedPage:
-    """`after`: the `next` of the page before. Raises `InvalidValue`, `TopicNotFound`, `NotReady`. The caller has checked that this
-    may be read."""
+def list_delayed(
+    topic: TopicName, key: str, after: str, limit: int, masks: Masks, *, from_ms: int = 0, until_ms: int = 1 << 62
+) -> DelayedPage:
+    """`after`: the `next` of the page before. Raises `InvalidValue`, `NotAuthorized` for a key that is masked, `TopicNotFound`,
+    `NotReady`. The caller has checked that this may be read."""
+    masks.check_filter(key=bool(key), property_name="", text=False, path=())
     if len(key) > KEY_CHARACTERS_MAX:
         raise InvalidValue(f"key has at most {KEY_CHARACTERS_MAX} characters")
     after_ms, ledger_id, entry_id = _place(after) if after else (-1, -1, -1)
@@ -34,6 +38,9 @@ def list_delayed(topic: TopicName, key: str, after: str, limit: int, *, from_ms:
     )  # fmt: skip
     found = broker.rpc().call(DELAYED_LIST, asked)
     following = None if found.done else f"{found.next_ms}:{found.next_ledger_id}:{found.next_entry_id}"
+    if masks.key:
+        for message in found.messages:
+            message.key = MASK if message.key else message.key
     return DelayedPage(found.messages, following, found.complete)
 
 

@@ -66,6 +66,8 @@ class PublishForm(forms.Form):
 
 def why_not_again(row: MessageRow) -> str:
     """Why the form could only publish something else than this message; empty: it can publish the same."""
+    if row.masked:
+        return "Parts of it are masked for you: published again, it would have the mask in place of what it says."
     if row.encryption_keys or row.payload_cut:
         return "It is encrypted, or too large to be edited here."
     if row.problem and row.format == "hex":

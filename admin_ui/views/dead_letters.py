@@ -30,7 +30,7 @@ from workers.redrive.models import RedriveJob
 from workers.redrive.shapes import Letter, LetterGroup, LettersQuery, NotStarted, letters_query
 
 JOBS_SHOWN = 20
-LETTERS_SHOWN = 50
+LETTERS_SHOWN = 25
 SUMS_KEPT = 4  # of a session: of as many pages that count at the same time
 SUMS = "dead_letters"
 BY = {

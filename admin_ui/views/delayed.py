@@ -16,12 +16,13 @@ from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_err
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import DELAYED_COUNTS
 from messaging.adminrpc.topics import TopicRef
-from messaging.errors import MagnetarError, NotFound
+from messaging.errors import MagnetarError, NotAuthorized, NotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import NAME_LENGTH_MAX, TopicName
 from tenants.actions.delayed import change_delayed, change_delayed_key
 from tenants.actions.topics import topic_resource
-from tenants.delayed import DelayedPage, list_delayed
+from tenants.delayed import list_delayed
+from tenants.masking import masks_of
 from tenants.names import message_of
 from workers.billing.charts import WIDTH
 
@@ -57,9 +58,9 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
     may_read = request.actor.may(Action.MESSAGE_READ, topic_resource(name))
     if may_read:
         try:
-            listed = _listed(name, key, request.GET.get("after", ""))
+            listed = list_delayed(name, key, request.GET.get("after", ""), SHOWN, masks_of(request.actor, name))
         except MagnetarError as error:
-            problem = sentence(broker.why(error))
+            problem = sentence(error.message if isinstance(error, NotAuthorized) else broker.why(error))
     return show(
         request,
         "pages/delayed.html",
@@ -81,10 +82,6 @@ def delayed_chart(request: ConsoleRequest, tenant: str, namespace: str, topic: s
     """The part of the topic page that shows what comes due."""
     nav = navigation(request, "topic", tenant, namespace)
     return show(request, "parts/delayed_chart.html", nav, local=topic, linked=True, **_chart(topic_name(tenant, namespace, topic)))
-
-
-def _listed(name: TopicName, key: str, after: str) -> DelayedPage:
-    return list_delayed(name, key, after, SHOWN)
 
 
 def _chart(name: TopicName) -> dict[str, Any]:

@@ -19,14 +19,16 @@ from messaging.adminrpc.messages import MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.adminrpc.topics import MessageIdAnswer
 from messaging.errors import MagnetarError, NotAuthorized, NotFound, TopicNotFound
+from messaging.payloads.masks import NO_MASKS
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants.actions.change import limit_rate, record
 from tenants.actions.topics import topic_resource
 from tenants.browsing.export import export_messages
-from tenants.browsing.pages import MessageRow, browse, message_at, require_reading
+from tenants.browsing.pages import MessageRow, browse, message_at, messages_read, require_reading
 from tenants.browsing.query import MessageQuery, message_query
 from tenants.http.request_state import state_of
+from tenants.masking import masks_of, require_unmasked
 
 PAYLOAD_BYTES_MAX = 16 << 20
 EDITED_BYTES_MAX = 256 << 10
@@ -39,11 +41,13 @@ def messages_export(request: ConsoleRequest, tenant: str, namespace: str, topic:
     try:
         search = search_of(name, request.GET)
         require_reading(request.actor, name, search.query)
+        masks = masks_of(request.actor, name)
 
         def ask(query: MessageQuery) -> object:
-            return broker.ask(lambda rpc: browse(rpc, name, query))
+            return broker.ask(lambda rpc: browse(rpc, name, query, masks))
 
         made = export_messages(ask, search.query, as_csv=as_csv, columns=search.columns)  # type: ignore[arg-type]
+        request.actor.trail.after = made.read
     except NotFound:
         raise Http404 from None
     except NotAuthorized as error:
@@ -61,7 +65,9 @@ def message_payload(request: ConsoleRequest, tenant: str, namespace: str, topic:
     name = topic_name(tenant, namespace, topic)
     try:
         query = message_query(name, {"position": message_id, "format": "hex"})
-        row = broker.ask(lambda rpc: message_at(rpc, name, query, PAYLOAD_BYTES_MAX))
+        require_unmasked(request.actor, name)
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, NO_MASKS, PAYLOAD_BYTES_MAX))
+        request.actor.trail.after = messages_read([row.message_id])
     except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
@@ -113,14 +119,16 @@ def message_to_edit(request: ConsoleRequest, name: TopicName, message_id: str) -
         raise PermissionDenied("you may not read messages here: publish one without another as its model")
     try:
         query = message_query(name, {"position": message_id})
-        row = broker.ask(lambda rpc: message_at(rpc, name, query, EDITED_BYTES_MAX))
+        masks = masks_of(request.actor, name)
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, masks, EDITED_BYTES_MAX))
     except MagnetarError as error:
         show_error(request, explain(error))
         return None
     if why := why_not_again(row):
         show_error(request, why)
         return None
-    record(request.actor, "message.read", name.tenant, str(name), None, {"message_id": message_id})
+    read = messages_read([row.message_id])
+    record(request.actor, "message.read", name.tenant, str(name), None, {"message_id": message_id, **read})
     return row
 
 

@@ -24,9 +24,10 @@ from messaging.limits.sizes import INT64_MAX
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName
 from tenants.actions.topics import topic_resource
-from tenants.browsing.pages import MessagesPage, browse, message_at, require_reading
+from tenants.browsing.pages import MessagesPage, browse, message_at, messages_read, require_reading
 from tenants.browsing.query import Place, message_query
 from tenants.http.request_state import state_of
+from tenants.masking import masks_of
 from tenants.names import message_of
 
 POLLS_MAX = 300  # of a tail: after ten minutes somebody has to say that they still look
@@ -74,7 +75,9 @@ def _read(request: ConsoleRequest, read: Callable[[], dict[str, Any]]) -> tuple[
 
 def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str, Any]:
     require_reading(request.actor, name, search.query)
-    result: MessagesPage = broker.ask(lambda rpc: browse(rpc, name, search.query))
+    masks = masks_of(request.actor, name)
+    result: MessagesPage = broker.ask(lambda rpc: browse(rpc, name, search.query, masks))
+    request.actor.trail.after = messages_read(row.message_id for row in result.items)
     state_of(request).nothing_read = search.query.going_on and not result.items
     columns = search.columns or columns_found(result.items)
     looked_at = result.looked_at + _looked_before(request)
@@ -122,7 +125,9 @@ def _followed(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     if query.place is None or not query.going_on:
         query = query._replace(place=Place(name.partition, INT64_MAX, INT64_MAX))
     require_reading(request.actor, name, query)
-    result = broker.ask(lambda rpc: browse(rpc, name, query))
+    masks = masks_of(request.actor, name)
+    result = broker.ask(lambda rpc: browse(rpc, name, query, masks))
+    request.actor.trail.after = messages_read(row.message_id for row in result.items)
     if result.partitions:
         raise InvalidValue(f"it has {result.partitions} partitions: follow one of them, {name.local}-partition-0 and so on")
     state_of(request).nothing_read = query.going_on and not result.items
@@ -161,7 +166,9 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
     try:
         query = message_query(name, {"position": message_id, "format": request.GET.get("format", "")})
         at = message_of(name, message_id)
-        row = broker.ask(lambda rpc: message_at(rpc, name, query, WHOLE_BYTES_MAX))
+        masks = masks_of(request.actor, name)
+        row = broker.ask(lambda rpc: message_at(rpc, name, query, masks, WHOLE_BYTES_MAX))
+        request.actor.trail.after = messages_read([row.message_id])
         asked = MessageTrace(topic=str(at.topic), ledger_id=at.ledger_id, entry_id=at.entry_id)
         traced = broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))
     except TopicNotFound:
@@ -190,6 +197,7 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         problem=problem,
         may_publish=request.actor.may(Action.PRODUCE, topic_resource(name)),
         may_redrive=row is not None
+        and not row.masked
         and "REAL_TOPIC" in row.properties  # it is a dead letter
         and request.actor.may(Action.OPERATE, topic_resource(name))
         and request.actor.may(Action.PRODUCE, Resource(tenant, str(name.namespace))),

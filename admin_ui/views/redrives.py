@@ -18,9 +18,11 @@ from admin_ui.views.topics import topic_name
 from messaging.adminrpc.redrive import RedriveEdit
 from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.masking import masks_of
 from tenants.names import message_of
 from workers.redrive import actions
 from workers.redrive.models import RedriveJob
+from workers.redrive.shapes import show_outcome
 
 JOBS_SHOWN = OUTCOMES_SHOWN = 100
 DECISIONS = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
@@ -158,13 +160,14 @@ def redrive(request: ConsoleRequest, tenant: str, namespace: str, topic: str, jo
         (topic, reverse("console:topic", args=[tenant, namespace, topic])),
         ("Redrives", reverse("console:redrives", args=[tenant, namespace, topic])),
     )
+    masks = masks_of(request.actor, name)
     return show(
         request,
         "pages/redrive.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace, *above),
         job=shown_job(found),
-        outcomes=list(actions.outcomes_of(found).order_by("-id")[:OUTCOMES_SHOWN]),
+        outcomes=[show_outcome(outcome, masks) for outcome in actions.outcomes_of(found).order_by("-id")[:OUTCOMES_SHOWN]],
         shown_max=OUTCOMES_SHOWN,
     )
 

@@ -93,7 +93,7 @@ GROUPS: tuple[Group, ...] = (
             *_alone("subscription_types", "max_unacked_per_consumer", "max_unacked_per_subscription"),
         ),
     ),
-    Group("safety", "Access and encryption", tuple(_alone("subscription_auth_mode", "encryption_required"))),
+    Group("safety", "Access and encryption", tuple(_alone("masked_fields", "subscription_auth_mode", "encryption_required"))),
     Group("schemas", "Schemas", tuple(_alone("schema_compatibility", "schema_auto_update", "schema_enforced"))),
     Group(
         "rates",

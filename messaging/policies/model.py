@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from messaging.limits.sizes import PAIRS_COUNT_MAX, PARTITIONS_MAX
+from messaging.payloads.masks import RULE_CHARACTERS_MAX, RULES_MAX
 
 
 class Level(StrEnum):
@@ -56,6 +57,7 @@ SchemaStrategy = Literal[
     "FORWARD_TRANSITIVE",
     "FULL_TRANSITIVE",
 ]
+MaskRules = Annotated[list[Annotated[str, Meta(min_length=1, max_length=RULE_CHARACTERS_MAX)]], Meta(max_length=RULES_MAX)]
 Properties = Annotated[dict[str, str], Meta(max_length=PAIRS_COUNT_MAX)]  # their sizes: messaging.limits.rest
 
 
@@ -107,6 +109,10 @@ def _text(schema: Mapping[str, Any]) -> str:
     match schema["type"]:
         case "boolean":
             return "true or false"
+        case "string":
+            return f"text of up to {schema['maxLength']} characters"
+        case "array" if "maxItems" in schema and "enum" not in schema["items"]:
+            return f"list of up to {schema['maxItems']} rules"
         case "array":
             return f"list of {_text(schema['items'])}"
         case "object":

@@ -164,6 +164,16 @@ TABLE = (
         meaning="Producers must encrypt their messages; others are refused.",
         enforced_by=f"{_ADMISSION}:check_encryption",
     ),
+    Policy(
+        name="masked_fields",
+        kind=m.MaskRules,
+        default=[],
+        label="Masked fields",
+        words={(): "nothing"},
+        meaning="What is hidden of messages from whoever may read but not consume them: `key`, `payload`, `property:NAME`, a path "
+        "such as `$.customer.email`, or `$..NAME` at any depth; `*` in a NAME stands for anything.",
+        enforced_by="tenants.masking:masks_of",
+    ),
     # Schemas
     Policy(
         name="schema_compatibility",

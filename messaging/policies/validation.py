@@ -14,6 +14,7 @@ import msgspec
 from messaging.errors import InvalidPersistence, InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
 from messaging.limits.model import check
 from messaging.limits.rest import PROPERTIES
+from messaging.payloads.masks import parse_masks
 from messaging.policies.model import Level, Policy, range_text
 from messaging.policies.registry import POLICIES
 
@@ -97,6 +98,10 @@ def _properties_fit(policies: JsonPolicies) -> None:
     check("properties", properties, PROPERTIES)
 
 
+def _masks_are_understood(policies: JsonPolicies) -> None:
+    parse_masks(policies.get("masked_fields") or ())
+
+
 def _retention_keeps_something(policies: JsonPolicies) -> None:
     time_min, size_mb = policies.get("retention_time_min"), policies.get("retention_size_mb")
     if time_min is not None and size_mb is not None and (time_min == 0) != (size_mb == 0):
@@ -152,6 +157,7 @@ _RETENTION = ("retention_time_min", "retention_size_mb")
 RETENTION_CEILINGS = ("max_retention_time_min", "max_retention_size_mb")
 _RULES: tuple[tuple[tuple[str, ...], Callable[[JsonPolicies], None]], ...] = (
     (("properties",), _properties_fit),
+    (("masked_fields",), _masks_are_understood),
     (_RETENTION, _retention_keeps_something),
     (_RETENTION, check_retention),
     ((*_RETENTION, "backlog_quota_bytes", "backlog_quota_age_s"), _quota_is_below_retention),

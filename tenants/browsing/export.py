@@ -7,12 +7,12 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from messaging.payloads.paths import Path, values_at
-from tenants.browsing.pages import MessageRow, MessagesPage
+from tenants.browsing.pages import MessageRow, MessagesPage, messages_read
 from tenants.browsing.query import LIMIT_MAX, MessageQuery, message_place
 
 MESSAGES_MAX = 1_000
@@ -28,6 +28,7 @@ class Export(NamedTuple):
     content: bytes
     messages: int
     complete: bool
+    read: dict[str, Any]  # `pages.messages_read` of all of them
 
 
 def export_messages(
@@ -35,6 +36,7 @@ def export_messages(
 ) -> Export:
     """`ask` answers a page. Blocks; raises what `ask` does."""
     out, count, ends_s = io.StringIO(newline=""), 0, time.monotonic() + SECONDS_MAX
+    ids: list[str] = []
     writer = csv.writer(out)
     if as_csv:
         writer.writerow([*FACTS, "properties", *(title for title, _ in columns), "payload"])
@@ -46,8 +48,9 @@ def export_messages(
             else:
                 out.write(msgspec.json.encode(row).decode() + "\n")
         count += len(page.items)
+        ids += [row.message_id for row in page.items]
         if page.next is None or count >= MESSAGES_MAX or out.tell() >= BYTES_MAX or time.monotonic() >= ends_s:
-            return Export(out.getvalue().encode("utf-8", "replace"), count, page.next is None)
+            return Export(out.getvalue().encode("utf-8", "replace"), count, page.next is None, messages_read(ids))
         page = ask(query._replace(limit=min(LIMIT_MAX, MESSAGES_MAX - count), place=message_place(page.next), going_on=True))
 
 

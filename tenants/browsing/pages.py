@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -22,6 +23,7 @@ from messaging.broker.core.schemas.model import Schema, SchemaType
 from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits.sizes import INT64_MAX
 from messaging.payloads.budget import PayloadError
+from messaging.payloads.masks import MASK, Masks
 from messaging.payloads.reading import Reading, SchemaReader, read_payload, schema_reader
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
@@ -65,6 +67,9 @@ class MessageRow(msgspec.Struct, kw_only=True):
     ]
     payload_cut: bool
     problem: Annotated[str, Meta(description="Why it could not be unpacked or decoded; empty: it was.")]
+    masked: Annotated[
+        bool, Meta(description="Parts of it are hidden by the policy `masked_fields`, as •••, and all of its bytes.")
+    ] = False
 
 
 class MessagesPage(msgspec.Struct, kw_only=True):
@@ -83,22 +88,77 @@ def require_reading(actor: Actor, topic: TopicName, query: MessageQuery) -> None
     require(actor, Action.MESSAGE_READ, topic_resource(topic, query.subscription))
 
 
-def browse(rpc: TypedCalls, topic: TopicName, query: MessageQuery, *, payload_bytes_max: int = PIECE_BYTES) -> MessagesPage:
-    """Raises `TopicNotFound`, `SubscriptionNotFound`, `InvalidValue`, `NotReady`. Blocks. The caller `require_reading` before."""
+def browse(
+    rpc: TypedCalls, topic: TopicName, query: MessageQuery, masks: Masks, *, payload_bytes_max: int = PIECE_BYTES
+) -> MessagesPage:
+    """Raises `TopicNotFound`, `SubscriptionNotFound`, `InvalidValue`, `NotAuthorized` for a filter on what is masked, `NotReady`.
+    Blocks. The caller `require_reading` before, and `masks_of`."""
+    wanted = query.filter
+    masks.check_filter(key=wanted.key is not None, property_name=wanted.property_name, text=bool(wanted.text), path=wanted.path)
+    if masks.of_payload:  # by the schema: in another form the same fields have other names, or none
+        query = query._replace(format="auto")
     partitions = 0 if topic.partition >= 0 else rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions
-    return _Browsing(rpc, topic, query, partitions, payload_bytes_max).page()
+    return _Browsing(rpc, topic, query, masks, partitions, payload_bytes_max).page()
 
 
-def message_at(rpc: TypedCalls, topic: TopicName, query: MessageQuery, payload_bytes_max: int) -> MessageRow:
+def message_at(rpc: TypedCalls, topic: TopicName, query: MessageQuery, masks: Masks, payload_bytes_max: int) -> MessageRow:
     """The message that `query.place` names. Raises `NotFound`, and as `browse`."""
-    page = browse(rpc, topic, query._replace(exact=True, limit=1), payload_bytes_max=payload_bytes_max)
+    page = browse(rpc, topic, query._replace(exact=True, limit=1), masks, payload_bytes_max=payload_bytes_max)
     if not page.items:
         raise NotFound(f"topic {topic} has no such message")
     return page.items[0]
 
 
+READ_SHOWN_MAX = 100  # ranges of ids in one record of the audit log
+
+
+def messages_read(message_ids: Iterable[str]) -> dict[str, Any]:
+    """Which messages somebody was shown, for the audit log: entries as `ledger:first-last`, behind them the partition where there
+    is one. Of more than `READ_SHOWN_MAX` ranges the others are counted."""
+    entries = dict[tuple[int, int], set[int]]()
+    count = 0
+    for message_id in message_ids:
+        ledger, entry, partition, _ = map(int, message_id.split(":"))
+        entries.setdefault((partition, ledger), set()).add(entry)
+        count += 1
+    ranges: list[str] = []
+    for (partition, ledger), numbers in sorted(entries.items()):
+        ordered = sorted(numbers)
+        begins = [one for one in ordered if one - 1 not in numbers]
+        ends = [one for one in ordered if one + 1 not in numbers]
+        behind = "" if partition < 0 else f":{partition}"
+        ranges += [
+            f"{ledger}:{begin}{behind}" if begin == end else f"{ledger}:{begin}-{end}{behind}"
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+    further = {"further_ranges": len(ranges) - READ_SHOWN_MAX} if len(ranges) > READ_SHOWN_MAX else {}
+    return {"messages": count, "read": ranges[:READ_SHOWN_MAX], **further}
+
+
+_BY_NUMBERS = "PROTOBUF"  # of which only the outermost fields have names
+
+
+def masked(row: MessageRow, masks: Masks) -> MessageRow:
+    """The row without what is hidden."""
+    if not masks.any:
+        return row
+    if masks.key and row.key is not None:
+        row.key, row.key_is_base64, row.masked = MASK, False, True
+    if any(map(masks.hides_property, row.properties)):
+        row.properties, row.masked = masks.shown_properties(row.properties), True
+    if masks.of_payload and row.format != "null":
+        by_name = row.decoded and not row.problem and row.schema_type != _BY_NUMBERS
+        row.value = masks.shown_value(row.value) if by_name else MASK
+        row.decoded, row.masked = True, True
+        row.text = row.payload_base64 = row.problem = ""
+    return row
+
+
 class _Browsing:
-    def __init__(self, rpc: TypedCalls, topic: TopicName, query: MessageQuery, partitions: int, payload_bytes_max: int) -> None:
+    def __init__(
+        self, rpc: TypedCalls, topic: TopicName, query: MessageQuery, masks: Masks, partitions: int, payload_bytes_max: int
+    ) -> None:
+        self._masks = masks
         self._rpc = rpc
         self._topic = topic
         self._query = query
@@ -121,18 +181,18 @@ class _Browsing:
         )
         for _ in range(CALLS_MAX):
             answer = self._ask(place, query.limit - len(page.items))
-            page.items += [self._row(message, place.partition) for message in answer.messages]
+            page.items += [masked(self._row(message, place.partition), self._masks) for message in answer.messages]
             page.looked_at += answer.looked_at
             page.unreadable += answer.unreadable
             page.left, page.partition = answer.left_entries, place.partition
             reached = Place(place.partition, answer.ledger_id, answer.entry_id, answer.batch_index)
-            page.next, page.end = reached.token, reached.token
+            page.next = page.end = reached.token(self._topic, query.given)
             if answer.done:
                 if query.exact or place.partition + 1 >= self._partitions:
                     page.next = None
                     break
                 place = self._beginning(place.partition + 1)
-                page.next, page.partition = place.token, place.partition
+                page.next, page.partition = place.token(self._topic, query.given), place.partition
             else:
                 place = reached
             if len(page.items) >= query.limit or not answer.done or time.monotonic() >= ends_s:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from django.utils.crypto import constant_time_compare, salted_hmac
+
 from messaging.adminrpc.browse import TEXT_BYTES_MAX
 from messaging.errors import InvalidValue
 from messaging.limits.sizes import BATCH_MESSAGES_MAX, INT64_MAX, PARTITIONS_MAX
@@ -19,7 +21,8 @@ LIMIT, LIMIT_MAX = 20, 100
 ORDERS = "oldest", "newest"
 FILTERS = ("key", "property", "text", "path", "compare", "value", "from_ms", "until_ms")
 PARAMETERS = ("position", "publish_time_ms", "subscription", "order", "format", "limit", "after", *FILTERS)
-_TOKEN = re.compile(r"(-?\d{1,5})\.(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,6})")
+_TOKEN = re.compile(r"(-?\d{1,5})\.(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,6})(?:\.([0-9a-f]{32}))?")
+_NOT_SOUGHT = frozenset({"after", "limit", "format"})  # a page may go on with other ones
 
 
 class Place(NamedTuple):
@@ -30,14 +33,16 @@ class Place(NamedTuple):
     entry_id: int = -1
     batch_index: int = -1
 
-    @property
-    def token(self) -> str:
-        return ".".join(map(str, self))
+    def token(self, topic: TopicName, given: Mapping[str, str]) -> str:
+        """The `after` of a page that goes on here with what was asked for. It is signed: one that somebody made up begins a search
+        of its own, which is recorded."""
+        text = ".".join(map(str, self))
+        return f"{text}.{_signature(text, topic, given)}"
 
 
 class MessageQuery(NamedTuple):
     """`place` None: where `subscription` or `publish_time_ms` say, else at the beginning, or the end where the newest come first.
-    `exact`: the message at `place` alone. `going_on`: it is not the first page."""
+    `exact`: the message at `place` alone. `going_on`: it is not the first page, and the platform said where it begins."""
 
     place: Place | None
     subscription: str
@@ -53,6 +58,11 @@ class MessageQuery(NamedTuple):
     @property
     def filtered(self) -> bool:
         return any(name in self.given for name in FILTERS)
+
+
+def _signature(text: str, topic: TopicName, given: Mapping[str, str]) -> str:
+    asked = sorted((name, value) for name, value in given.items() if name not in _NOT_SOUGHT)
+    return salted_hmac("messages.browse", repr((text, str(topic), asked)), algorithm="sha256").hexdigest()[:32]
 
 
 def message_query(topic: TopicName, parameters: Mapping[str, str]) -> MessageQuery:
@@ -77,7 +87,7 @@ def message_query(topic: TopicName, parameters: Mapping[str, str]) -> MessageQue
         limit=_number(given, "limit", LIMIT, LIMIT_MAX, least=1),
         filter=_filter(given),
         given=given,
-        going_on=bool(after),
+        going_on=bool(after) and _is_signed(after, topic, given),
     )
 
 
@@ -103,6 +113,11 @@ def _filter(given: Mapping[str, str]) -> MessageFilter:
     )
 
 
+def _is_signed(after: str, topic: TopicName, given: Mapping[str, str]) -> bool:
+    text, _, signature = after.rpartition(".")
+    return constant_time_compare(signature, _signature(text, topic, given))
+
+
 def _place(topic: TopicName, position: str) -> Place | None:
     if position == "latest":
         return Place(topic.partition, INT64_MAX, INT64_MAX)
@@ -115,7 +130,7 @@ def _place(topic: TopicName, position: str) -> Place | None:
 def message_place(text: str) -> Place:
     """Of a token. Raises `InvalidValue`."""
     match = _TOKEN.fullmatch(text)
-    place = Place(*map(int, match.groups())) if match else None
+    place = Place(*map(int, match.groups()[:4])) if match else None
     if (
         place is None
         or not -1 <= place.partition < PARTITIONS_MAX

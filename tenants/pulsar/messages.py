@@ -9,13 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from messaging.adminrpc.messages import MessageExamine, MessageFind, MessageGet
 from messaging.adminrpc.methods import MESSAGES_EXAMINE, MESSAGES_FIND, MESSAGES_GET
 from tenants import broker
-from tenants.http.views import number, route
+from tenants.http.views import actor, number, route
+from tenants.masking import require_unmasked
 from tenants.pulsar.subscriptions import message_response
 from tenants.pulsar.topics import existing, message_id
 
 
 def _get(request: HttpRequest, ledger: str, entry: str, **parts: str) -> HttpResponse:
-    asked = MessageGet(topic=str(existing(parts)), ledger_id=number(ledger, "ledger"), entry_id=number(entry, "entry"))
+    topic = existing(parts)
+    require_unmasked(actor(request), topic)
+    asked = MessageGet(topic=str(topic), ledger_id=number(ledger, "ledger"), entry_id=number(entry, "entry"))
     return message_response(broker.rpc().call(MESSAGES_GET, asked))
 
 
@@ -23,7 +26,9 @@ def _examine(request: HttpRequest, **parts: str) -> HttpResponse:
     """Counted from the earliest message if the query says so, else from the latest."""
     position = number(request.GET.get("messagePosition", "1"), "messagePosition", 1)
     from_latest = request.GET.get("initialPosition", "latest") != "earliest"
-    asked = MessageExamine(topic=str(existing(parts)), position=position, from_latest=from_latest)
+    topic = existing(parts)
+    require_unmasked(actor(request), topic)
+    asked = MessageExamine(topic=str(topic), position=position, from_latest=from_latest)
     return message_response(broker.rpc().call(MESSAGES_EXAMINE, asked))
 
 

@@ -42,6 +42,7 @@ from tenants.access import require
 from tenants.actions.cursors import move, raise_refused
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, number, route
+from tenants.masking import require_unmasked
 from tenants.names import subscription_of
 from tenants.pulsar.bodies import POSITION_GIVEN, PROPERTIES_GIVEN, ResetCursorData
 from tenants.pulsar.topics import existing, partitions_of
@@ -175,7 +176,9 @@ def _backlog_size(request: HttpRequest, **parts: str) -> int:
 
 
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
-    topic = _single(existing(parts), "peeking at")
+    name = existing(parts)
+    require_unmasked(actor(request), name)
+    topic = _single(name, "peeking at")
     nth = number(position, "position", 1)
     message = broker.rpc().call(
         SUBSCRIPTIONS_PEEK, SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)

@@ -9,9 +9,10 @@ from rest_framework.response import Response
 from messaging.payloads.filters import COMPARISONS
 from messaging.payloads.reading import FORMATS
 from tenants import broker
-from tenants.browsing.pages import MessageRow, MessagesPage, browse, message_at, require_reading
+from tenants.browsing.pages import MessageRow, MessagesPage, browse, message_at, messages_read, require_reading
 from tenants.browsing.query import LIMIT, LIMIT_MAX, ORDERS, message_query
 from tenants.http.request_state import state_of
+from tenants.masking import masks_of
 from tenants.names import topic_of
 from tenants.rest.base import View, existing_namespace
 from tenants.rest.schema import describe
@@ -46,7 +47,8 @@ class MessagesBrowsing(View):
         query = message_query(topic, request.query_params)
         existing_namespace(topic.tenant, topic.namespace_local)
         require_reading(self.actor(), topic, query)
-        page = browse(broker.rpc(), topic, query)
+        page = browse(broker.rpc(), topic, query, masks_of(self.actor(), topic))
+        self.actor().trail.after = messages_read(row.message_id for row in page.items)
         state_of(request._request).nothing_read = query.going_on and not page.items
         return Response(page)
 
@@ -57,4 +59,6 @@ class MessageBrowsing(View):
         topic = topic_of(parts)
         query = message_query(topic, {"position": message_id, "format": request.query_params.get("format", "")})
         existing_namespace(topic.tenant, topic.namespace_local)
-        return Response(message_at(broker.rpc(), topic, query, WHOLE_BYTES_MAX))
+        row = message_at(broker.rpc(), topic, query, masks_of(self.actor(), topic), WHOLE_BYTES_MAX)
+        self.actor().trail.after = messages_read([row.message_id])
+        return Response(row)

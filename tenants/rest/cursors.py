@@ -39,6 +39,7 @@ from tenants import broker
 from tenants.access import require
 from tenants.actions.cursors import move, raise_refused
 from tenants.actions.topics import topic_resource
+from tenants.masking import require_unmasked
 from tenants.names import MessageId, message_of, subscription_of
 from tenants.rest import message_shapes as shapes
 from tenants.rest.base import View, page_of_names
@@ -241,6 +242,7 @@ class SubscriptionMessages(View):
         start = self.query_number("after", 0, 0, 2**62)
         topic, partitions = found_topic(parts)
         _check_single(topic, partitions, "peeking at")
+        require_unmasked(self.actor(), topic)
         name = subscription_of(subscription)
         if name not in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions:
             raise SubscriptionNotFound(f"subscription {name!r} of {topic} does not exist")

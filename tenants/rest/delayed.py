@@ -16,6 +16,7 @@ from messaging.times import TIME_MS_MAX
 from tenants import broker
 from tenants.actions.delayed import change_delayed, change_delayed_key
 from tenants.delayed import KEY_CHARACTERS_MAX, DelayedPage, list_delayed
+from tenants.masking import masks_of
 from tenants.names import message_of, topic_of
 from tenants.rest import shapes
 from tenants.rest.base import View, limit_of
@@ -36,7 +37,9 @@ class DelayedMessages(View):
     def get(self, request: Request, **parts: str) -> Response:
         asked = request.query_params
         times = {name: _milliseconds(name, asked[name]) for name in ("from_ms", "until_ms") if name in asked}
-        listed = list_delayed(topic_of(parts), asked.get("key", ""), asked.get("after", ""), limit_of(request), **times)
+        topic = topic_of(parts)
+        masks = masks_of(self.actor(), topic)
+        listed = list_delayed(topic, asked.get("key", ""), asked.get("after", ""), limit_of(request), masks, **times)
         return Response(listed)
 
     @describe("Cancel the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, parameters=[KEY, *PAGE])

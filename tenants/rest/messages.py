@@ -17,6 +17,7 @@ from messaging.protocol.names import TopicName
 from messaging.times import TIME_MS_MAX
 from tenants import broker
 from tenants.actions.change import limit_rate
+from tenants.masking import require_unmasked
 from tenants.names import message_of, topic_of
 from tenants.rest import message_shapes as shapes
 from tenants.rest.base import View, existing_namespace
@@ -39,6 +40,7 @@ class Messages(View):
     def get(self, request: Request, **parts: str) -> Response:
         limit, after = self.query_number("limit", 10, 1, PAGE_MESSAGES_MAX), request.query_params.get("after", "")
         topic = _topic(parts)
+        require_unmasked(self.actor(), topic)
         start = message_of(topic, after) if after else None
         ledger_id, entry_id = (-1, -1) if start is None else (start.ledger_id, start.entry_id)
         asked = MessagesList(topic=str(topic), ledger_id=ledger_id, entry_id=entry_id, messages_max=limit)
@@ -63,6 +65,7 @@ class MessageOne(View):
     @describe("A stored message, by its id", shapes.MessageShape)
     def get(self, request: Request, message_id: str, **parts: str) -> Response:
         message = message_of(_topic(parts), message_id)
+        require_unmasked(self.actor(), message.topic)
         asked = MessageGet(topic=str(message.topic), ledger_id=message.ledger_id, entry_id=message.entry_id)
         return Response(shapes.show_message(broker.rpc().call(MESSAGES_GET, asked)))
 

@@ -15,7 +15,7 @@ from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.permissions.model import Action
 from tenants.access import platform_actor
-from tenants.actions import set_custom_role, set_member
+from tenants.actions import set_custom_role, set_member, set_policies
 from tenants.browsing import export
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -252,3 +252,29 @@ def test_who_may_publish_alone_is_shown_nothing_to_publish_again(browse: Browse,
     assert "secret" not in text(sender, f"{PAGE}/publish")
     assert sender.get(f"{PAGE}/publish", {"from": address}).status_code == 403
     assert sender.get(PAGE).status_code == 403
+
+
+def test_who_may_only_read_sees_masks_and_can_take_nothing_along(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"order": 1, "email": "ada@example.com"})
+    admin = platform_actor()
+    set_policies(admin, "acme/orders", {"masked_fields": ["$.email", "key"]})
+    set_member(admin, "acme", "teammate", "viewer")
+    reader = browse("teammate")
+    page = text(reader, PAGE)
+    message_id = first_id(page)
+    shown = [
+        page,
+        text(reader, f"{PAGE}/{message_id}"),
+        text(reader, f"{PAGE}/export", begin="oldest"),
+        text(reader, f"{PAGE}/tail"),
+    ]
+    assert "•••" in shown[0] and "Masked" in shown[1] and "•••" in shown[2]
+    refused = reader.get(f"{PAGE}/{message_id}/payload")
+    assert refused.status_code == 302
+    assert reader.get(PAGE, {"begin": "oldest", "key": "k0"}).status_code == 403
+    set_custom_role(admin, "acme", "editor", [Action.PRODUCE, Action.MESSAGE_READ])
+    set_member(admin, "acme", "teammate", "editor")
+    shown.append(text(browse("teammate"), f"{PAGE}/publish", **{"from": message_id}))
+    assert "masked for you" in shown[-1]
+    assert not any("ada@example" in each for each in shown)
+    assert "ada@example.com" in text(browse("owner"), PAGE)

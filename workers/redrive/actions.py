@@ -13,7 +13,9 @@ from django.db import transaction
 
 from messaging.adminrpc.methods import REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveScan
+from messaging.broker.core.dead_letters.redrive import REASON
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, PreconditionFailed
+from messaging.payloads.masks import MASK, Masks
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, tenant_role
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from tenants import broker
@@ -21,6 +23,7 @@ from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.actions.namespaces import existing
 from tenants.actions.topics import topic_resource
+from tenants.masking import masks_of
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers.queue import ask_for
@@ -102,6 +105,7 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
 def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
     """What a job would move now. Changes nothing. Raises as `start`, and what the broker raises."""
     _, owner = _checked(actor, topic, request)
+    masks = masks_of(actor, topic)
     ledger_id, entry_id = -1, 0
     looked_at = entries = messages = left = 0
     samples: list[RedriveFound] = []
@@ -119,6 +123,8 @@ def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
             ),
         )
         for entry in page.found:
+            if masks.key and entry.key:
+                entry.key = MASK
             entry.refused = entry.refused or ("" if request.target else destination(topic, entry).why)
         moving = [entry for entry in page.found if not entry.refused]
         looked_at, left = looked_at + page.looked_at, left + len(page.found) - len(moving)
@@ -179,6 +185,15 @@ def owner_of(actor: Actor, topic: TopicName, subscription: str = SUBSCRIPTION) -
     return tenant_role(topic.tenant) if person else actor.principal.role
 
 
+def checked_masks(actor: Actor, topic: TopicName, request: Request) -> Masks:
+    """What of its messages is hidden from the actor. Raises `NotAuthorized` where the request asks about it: what moves tells."""
+    masks, wanted = masks_of(actor, topic), filter_of(request)
+    masks.check_filter(key=bool(wanted.key), property_name=wanted.property_name, text=False, path=())
+    if wanted.reason:
+        masks.check_filter(key=False, property_name=REASON, text=False, path=())
+    return masks
+
+
 def _is_person(actor: Actor) -> bool:
     return actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
 
@@ -191,6 +206,7 @@ def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[str, str
     if not 0 <= request.rate <= RATE_MAX:
         raise InvalidValue(f"rate must be from 0 to {RATE_MAX} messages per second")
     owner, person = owner_of(actor, topic, request.subscription), _is_person(actor)
+    checked_masks(actor, topic, request)
     if request.edit is not None:
         _require_edit(actor, topic, request)
     if not request.target:  # which topics of the namespace those are is for the messages to say

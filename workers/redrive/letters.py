@@ -19,8 +19,10 @@ import msgspec
 from messaging.adminrpc.methods import NAMES_SEARCH, REDRIVE_SCAN, TOPICS_PARTITIONS
 from messaging.adminrpc.redrive import RedriveFound, RedriveScan
 from messaging.adminrpc.topics import NamesSearch, PartitionsGet
+from messaging.broker.core.dead_letters.redrive import REASON
 from messaging.errors import InvalidValue, MagnetarError, NotFound, PreconditionFailed, TopicNotFound
 from messaging.limits.sizes import INT64_MAX, PARTITIONS_MAX
+from messaging.payloads.masks import MASK, Masks
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker
@@ -119,6 +121,17 @@ def _may_redrive(actor: Actor, topic: TopicName) -> bool:
 # --- looking through them
 
 
+def _shown(entry: RedriveFound, masks: Masks, shown_property: str) -> RedriveFound:
+    """Without what is masked for who looks. Where it came from is known to whoever may redrive."""
+    if masks.key and entry.key:
+        entry.key = MASK
+    if entry.reason and masks.hides_property(REASON):
+        entry.reason = MASK
+    if entry.shown_property and masks.hides_property(shown_property):
+        entry.shown_property = MASK
+    return entry
+
+
 class _Then(Enum):
     ON, NEXT_TOPIC, STOP = range(3)
 
@@ -171,6 +184,7 @@ class _Look:
         topic, asked = place.topic, self._query.asked
         try:
             owner = actions.owner_of(self._actor, topic, asked.subscription)
+            masks = actions.checked_masks(self._actor, topic, asked)
             while not self._calls or time.monotonic() < ends_s:  # each request comes on, however long its calls take
                 self._calls += 1
                 page = broker.rpc().call(
@@ -188,7 +202,7 @@ class _Look:
                 )
                 self.looked_at += page.looked_at
                 place = place._replace(ledger_id=page.ledger_id, entry_id=page.entry_id)
-                then = visit(topic, page.found)
+                then = visit(topic, [_shown(entry, masks, self._query.shown_property) for entry in page.found])
                 if page.done or then is _Then.NEXT_TOPIC:
                     return None
                 if then is _Then.STOP:
@@ -331,7 +345,9 @@ def start(actor: Actor, tenant: str, query: LettersQuery) -> tuple[list[RedriveJ
         raise InvalidValue("message_ids are of one topic: name it in `topics`, and no other")
     for name in query.topics:
         actions.owner_of(actor, _of_tenant(name, tenant), asked.subscription)
-    for name in _holding(actor, tenant, query):
+    held, left_out = _holding(actor, tenant, query)
+    not_started += left_out
+    for name in held:
         key = hashlib.sha256(f"{asked.idempotency_key}/{name}".encode()).hexdigest()[:48] if asked.idempotency_key else ""
         try:
             started.append(actions.start(actor, parse_topic(name), replace(asked, idempotency_key=key)))
@@ -340,9 +356,10 @@ def start(actor: Actor, tenant: str, query: LettersQuery) -> tuple[list[RedriveJ
     return started, not_started
 
 
-def _holding(actor: Actor, tenant: str, query: LettersQuery) -> list[str]:
-    """Topics and partitions with something that matches."""
+def _holding(actor: Actor, tenant: str, query: LettersQuery) -> tuple[list[str], list[NotStarted]]:
+    """Topics and partitions with something that matches, and those that could not be looked at."""
     held: list[str] = []
+    left_out: list[NotStarted] = []
 
     def visit(topic: TopicName, entries: list[RedriveFound]) -> _Then:
         if not entries:
@@ -354,8 +371,9 @@ def _holding(actor: Actor, tenant: str, query: LettersQuery) -> list[str]:
     while True:
         look = _Look(actor, tenant, query, after, 1)
         look.run(visit)
+        left_out += look.left_out
         if look.next is None:
-            return held
+            return held, left_out
         if time.monotonic() >= ends_s:
             raise PreconditionFailed("there are too many dead-letter topics to look at now: name those that are to be redriven")
         after = look.next

@@ -17,6 +17,7 @@ from messaging.errors import InvalidValue
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
 from messaging.limits.sizes import PAIR_BYTES_MAX, TOPIC_BYTES_MAX, WHY_PAIRS
+from messaging.payloads.masks import MASK, Masks
 from messaging.protocol.names import parse_topic, subscription_name
 from tenants.rest.message_shapes import Properties
 from tenants.rest.shapes import shown
@@ -227,7 +228,9 @@ def show_job(job: RedriveJob) -> RedriveShape:
     return shown(RedriveShape, job, job=f"redrive-{job.id}")
 
 
-def show_outcome(outcome: RedriveOutcome) -> RedriveOutcomeShape:
+def show_outcome(outcome: RedriveOutcome, masks: Masks) -> RedriveOutcomeShape:
+    if masks.key and outcome.key:
+        outcome.key = MASK
     return shown(RedriveOutcomeShape, outcome, id=outcome.pk, message_id=f"{outcome.ledger_id}:{outcome.entry_id}")
 
 

@@ -523,6 +523,7 @@ class MessageRow(TypedDict):
     payload_base64: str
     payload_cut: bool
     problem: str
+    masked: bool
 
 
 class MessageShape(TypedDict):

@@ -37,7 +37,7 @@ def values_of(policy: Policy) -> st.SearchStrategy[Any]:
         case "number":
             valid = st.floats(0, 3)
         case "array":
-            valid = st.lists(st.sampled_from(schema["items"]["enum"]), max_size=2)
+            valid = st.lists(st.sampled_from(schema["items"].get("enum", ["key", "$.a"])), max_size=2)
         case "object":
             valid = st.dictionaries(st.sampled_from("ab"), st.sampled_from("cd"))
         case _:

@@ -17,6 +17,7 @@ from messaging.settings import Settings
 
 EFFECTS = (
     "tests/messaging/broker/runtime/policies/test_policies*.py",
+    "tests/tenants/rest/test_masking.py",
     "tests/tenants/test_policies.py",
     "tests/tenants/test_ceilings.py",
     "tests/tenants/test_key_scopes.py",

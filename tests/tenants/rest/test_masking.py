@@ -1,0 +1,134 @@
+"""The policy `masked_fields`: who may read but not consume sees masks, everywhere, and cannot search for what they hide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from tenants import actions
+from tenants.models import AuditRecord
+from tests.tenants.world import World
+from workers.redrive.models import RedriveJob
+
+NAMESPACE = "/api/v1/tenants/acme/namespaces/orders"
+AT = f"{NAMESPACE}/topics/t/browse"
+TOPIC = "persistent://acme/orders/t"
+RULES = ["key", "property:secret*", "$.customer.email", "$..card"]
+
+
+@pytest.fixture(autouse=True)
+def masked(world: World) -> None:
+    world.broker.add(TOPIC, "s")
+    payload = b'{"id": 4711, "customer": {"email": "ada@x.com", "name": "Ada"}, "paid": [{"card": "4111"}]}'
+    world.broker.publish_messages(TOPIC, OutgoingMessage(payload, {"secret-1": "s3", "kind": "x"}, key="ada@x.com"))
+    world.broker.publish_messages(TOPIC, OutgoingMessage(b"ada@x.com, not JSON"))
+    actions.set_member(world.actor("olga"), "acme", "tom", "viewer")
+    actions.set_policies(world.actor("olga"), "acme/orders", {"masked_fields": RULES})
+
+
+def test_who_may_consume_sees_everything(caller: Any) -> None:
+    page = caller("olga")("GET", AT).json()
+    assert page["items"][0]["value"]["customer"]["email"] == "ada@x.com" and not page["items"][0]["masked"]
+    assert caller("olga")("GET", f"{AT}?key=ada@x.com").json()["items"]
+
+
+def test_policy_masked_fields_hides_them_in_every_form_from_who_may_only_read(caller: Any) -> None:
+    reader = caller("tom")
+    for form in ("auto", "json", "text", "hex", "protobuf", "msgpack"):
+        answer = reader("GET", f"{AT}?format={form}")
+        assert answer.status_code == 200, answer.content
+        text = answer.content.decode()
+        assert not any(hidden in text for hidden in ("ada@x.com", "4111", "s3", "YWRhQHg")), form
+        first, second = answer.json()["items"]
+        assert first["value"] == {"id": 4711, "customer": {"email": "•••", "name": "Ada"}, "paid": [{"card": "•••"}]}
+        assert (first["key"], first["properties"]) == ("•••", {"secret-1": "•••", "kind": "x"})
+        assert (second["value"], second["masked"]) == ("•••", True), "what has no fields is masked whole"
+        one = reader("GET", f"{AT}/{first['message_id']}?format={form}")
+        assert one.status_code == 200 and "ada@x.com" not in one.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "key=ada@x.com",
+        "text=ada",
+        "property=secret-1=s3",
+        "path=$.customer.email&value=ada@x.com",
+        "path=$.customer.*&compare=contains&value=ada",
+        "path=$.paid[0].card&compare=exists",
+    ],
+)
+def test_a_search_for_what_is_masked_is_refused_and_not_answered(caller: Any, query: str) -> None:
+    answer = caller("tom")("GET", f"{AT}?{query}")
+    assert answer.status_code == 403, answer.content
+    assert "masked" in answer.json()["detail"]
+    assert caller("olga")("GET", f"{AT}?{query}").json()["items"]
+
+
+def test_a_search_for_the_rest_still_finds(caller: Any) -> None:
+    for query in ("path=$.id&value=4711", "property=kind=x", "path=$.customer.name&value=Ada"):
+        assert len(caller("tom")("GET", f"{AT}?{query}").json()["items"]) == 1, query
+
+
+def test_messages_as_they_are_stored_are_refused(caller: Any) -> None:
+    message_id = caller("tom")("GET", AT).json()["items"][0]["message_id"]
+    topic = f"{NAMESPACE}/topics/t"
+    ledger, entry = message_id.split(":")[:2]
+    for path in (
+        f"{topic}/messages",
+        f"{topic}/messages/{ledger}:{entry}",
+        f"{topic}/subscriptions/s/messages",
+        "/admin/v2/persistent/acme/orders/t/subscription/s/position/1",
+        f"/admin/v2/persistent/acme/orders/t/ledger/{ledger}/entry/{entry}",
+        "/admin/v2/persistent/acme/orders/t/examinemessage",
+    ):
+        refused = caller("tom")("GET", path)
+        assert refused.status_code in (401, 403) and "masked" in refused.content.decode(), (path, refused.content)
+        assert caller("olga")("GET", path).status_code == 200, path
+
+
+def test_dead_letters_are_masked_and_not_told_apart_by_what_is(world: World, caller: Any) -> None:
+    letters = "persistent://acme/orders/t-s-DLQ"
+    world.broker.add(letters)
+    world.broker.publish_messages(letters, OutgoingMessage(b"x", {"secret-1": "s3", "REAL_TOPIC": TOPIC}, key="ada@x.com"))
+    actions.set_member(world.actor("olga"), "acme", "tom", "operator")
+    tom, at = caller("tom"), "/api/v1/tenants/acme/dead-letters"
+    for path in (f"{at}?by=key", f"{at}?by=property&property=secret-1", f"{at}/messages"):
+        answer = tom("GET", path)
+        assert answer.status_code == 200 and "•••" in answer.content.decode(), answer.content
+        assert not any(hidden in answer.content.decode() for hidden in ("ada@x.com", "s3"))
+    assert tom("GET", f"{at}?key=ada@x.com").json()["left_out"][0]["why"].startswith("keys are masked")
+    (refused,) = tom("POST", f"{at}/redrives", {"key": "ada@x.com"}).json()["not_started"]
+    assert refused["why"].startswith("keys are masked")
+    dry = tom("POST", f"{NAMESPACE}/topics/t-s-DLQ/redrives/dry-run", {"property_name": "secret-1", "property_value": "s3"})
+    assert dry.status_code >= 400 and not RedriveJob.unscoped.exists()
+
+
+def test_rules_that_mask_nothing_are_refused(world: World, caller: Any) -> None:
+    answer = caller("olga")("PATCH", f"{NAMESPACE}/policies", {"masked_fields": ["email"]})
+    assert answer.status_code == 400 and "masks nothing" in answer.json()["detail"]
+
+
+# --- who read it
+
+
+def test_the_audit_log_says_which_messages_somebody_was_shown(caller: Any) -> None:
+    found = caller("tom")("GET", f"{AT}?path=$.id&value=4711").json()["items"]
+    (record,) = AuditRecord.unscoped.filter(action="message.browse")
+    assert record.after is not None and record.role == "user:tom"
+    ledger, entry = found[0]["message_id"].split(":")[:2]
+    assert (record.after["messages"], record.after["read"]) == (1, [f"{ledger}:{entry}"])
+
+
+def test_a_continuation_that_somebody_made_up_is_recorded(caller: Any) -> None:
+    tom, query = caller("tom"), "path=$.id&value=99"
+    page = tom("GET", f"{AT}?{query}").json()
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 1
+    tom("GET", f"{AT}?{query}&after={page['end']}")
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 1, "the search goes on, and showed nothing"
+    tom("GET", f"{AT}?path=$.id&value=98&after={page['end']}")
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 2, "it is another search"
+    tom("GET", f"{AT}?{query}&after=-1.0.0.-1")
+    assert AuditRecord.unscoped.filter(action="message.browse").count() == 3
