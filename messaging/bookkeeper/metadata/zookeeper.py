@@ -28,11 +28,11 @@ from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.core.paths import Layout, ledger_id_of
 from messaging.bookkeeper.errors import (
     BookkeeperError,
-    InvalidArgument,
     NoSuchLedger,
     Unavailable,
     UnsupportedLayout,
 )
+from messaging.bookkeeper.metadata.ledger_ids import new_ledger_id
 from messaging.bookkeeper.metadata.store import (
     BookieAddress,
     CreateNode,
@@ -41,9 +41,8 @@ from messaging.bookkeeper.metadata.store import (
     NodeChange,
     UnknownOutcome,
 )
-from messaging.bookkeeper.metadata.zookeeper_nodes import ZookeeperNodes
+from messaging.bookkeeper.metadata.zookeeper_nodes import NodeSequences, ZookeeperNodes
 
-_SEQUENCE_MAX = (1 << 31) - 2
 _BOOKIE_PROTOCOL = "bookie-rpc"
 _INSTANCE = re.compile(r'instanceId:\s*"([^"]*)"')
 
@@ -178,19 +177,7 @@ class ZookeeperMetadataStore(ZookeeperNodes):
                 yield ledger_id_or_none
 
     async def new_ledger_id(self) -> int:
-        prefix = f"{self._root}/idgen/ID-"
-        try:
-            path = await self._change(self._client.create_async, prefix, b"", ephemeral=True, sequence=True, makepath=True)
-        except UnknownOutcome:
-            raise Unavailable("ZooKeeper did not answer with an id for a ledger") from None
-        ledger_id = int(path.removeprefix(prefix))
-        if not 0 <= ledger_id <= _SEQUENCE_MAX:
-            raise InvalidArgument("the short ids of ledgers are used up: name the ledger_id, above 2147483646")
-        try:
-            await self._change(self._client.delete_async, path)
-        except (NoNodeError, UnknownOutcome, Unavailable):
-            pass  # it goes with the session
-        return ledger_id
+        return await new_ledger_id(NodeSequences(self), self._root)
 
     def watch(self, ledger_id: int, changed: Callable[[], None]) -> Callable[[], None]:
         callbacks = self._watches.setdefault(ledger_id, [])

@@ -27,6 +27,7 @@ from kazoo.exceptions import (
 )
 
 from messaging.bookkeeper.errors import AccessRefused, Unavailable
+from messaging.bookkeeper.metadata.ledger_ids import Sequences
 from messaging.bookkeeper.metadata.store import (
     CheckNode,
     CreateNode,
@@ -68,6 +69,19 @@ class ZookeeperNodes(MetadataStore):
                 return
             await self._change(self._client.ensure_path_async, orphan.rpartition("/")[0])
         raise Unavailable(f"the nodes above {orphan} vanish as fast as they are made")
+
+    async def next_of_sequence(self, path: str) -> int:
+        """See `Sequences`."""
+        prefix = f"{path}/ID-"
+        try:
+            made: str = await self._change(self._client.create_async, prefix, b"", ephemeral=True, sequence=True, makepath=True)
+        except UnknownOutcome:
+            raise Unavailable("ZooKeeper did not answer with an id for a ledger") from None
+        try:
+            await self._change(self._client.delete_async, made)
+        except (NoNodeError, UnknownOutcome, Unavailable):
+            pass  # it goes with the session
+        return int(made.removeprefix(prefix))
 
     async def _transact(self, changes: Sequence[NodeChange]) -> str | None:
         """None if it was done, else the path of the node that has none above it."""
@@ -155,3 +169,22 @@ class ZookeeperNodes(MetadataStore):
                     pass  # the loop ended
 
         return from_thread
+
+
+class NodeSequences(Sequences):
+    def __init__(self, store: ZookeeperNodes) -> None:
+        self._store = store
+
+    async def next_of(self, path: str) -> int:
+        return await self._store.next_of_sequence(path)
+
+    async def names_below(self, path: str) -> list[str] | None:
+        return None if await self._store.node(path) is None else await self._store.names_below(path)
+
+    async def make(self, path: str) -> None:
+        try:
+            await self._store.change([CreateNode(path)])
+        except MetadataConflict:
+            pass
+        except UnknownOutcome:
+            raise Unavailable("ZooKeeper did not answer with an id for a ledger") from None

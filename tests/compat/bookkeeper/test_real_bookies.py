@@ -255,6 +255,28 @@ async def test_ids_of_both_clients_do_not_meet(client: BookkeeperClient, peer: P
     assert ids == sorted(set(ids))
 
 
+async def test_long_ids_of_both_clients_do_not_meet(real_cluster: Cluster, client: BookkeeperClient) -> None:
+    """Once short ones are used up, which the node says. Another process of Apache's client: it looks once."""
+    kazoo = KazooClient(real_cluster.hosts)
+    await asyncio.to_thread(kazoo.start)
+    kazoo.ensure_path("/ledgers/idgen-long")
+    newer = await asyncio.to_thread(Peer, real_cluster.uri)
+    try:
+        ids = []
+        for _ in range(3):
+            writer = await client.create()
+            await writer.append(b"long")
+            ids += [writer.ledger_id, int((await ask(newer, "create", "CRC32C", "-", 1, 1, 1))[0])]
+            await writer.close()
+        assert ids == [(1 << 32) + number for number in range(6)]
+        assert (await ask(newer, "read", ids[0], "CRC32C", "-"))[1] == "long"
+    finally:
+        newer.kill()
+        kazoo.delete("/ledgers/idgen-long", recursive=True)
+        await asyncio.to_thread(kazoo.stop)
+        await asyncio.to_thread(kazoo.close)
+
+
 async def test_p13_zookeeper_is_killed_in_the_middle(real_cluster: Cluster) -> None:
     client = await connect(real_cluster, metadata_timeout_s=60)
     writer = await client.create()

@@ -25,7 +25,7 @@ from messaging.storage.ledger_store import (
     Unreachable,
 )
 from tests.support.bookkeeper.fake_bookie import FakeCluster
-from tests.support.bookkeeper.opened_stores import OpenedStores
+from tests.support.bookkeeper.opened_stores import QUICK, OpenedStores
 from tests.support.storage.ledger_entries import Results, append_all, entries, read_all
 from tests.support.storage.owning import fence_of, started
 from tests.support.waiting import eventually
@@ -48,7 +48,7 @@ def damage(cluster: FakeCluster, *adds: int) -> None:
 
 
 async def test_bookies_that_never_answer_fail_the_append_and_a_seal_decides(open_store: OpenedStores, cluster: FakeCluster) -> None:
-    store = await open_store()
+    store = await open_store(config=QUICK)
     fence = await started(store)
     writer, results = await store.create(fence, 1, {}), Results()
     results.append(writer, [b"before"])
@@ -70,7 +70,7 @@ async def test_bookies_that_never_answer_fail_the_append_and_a_seal_decides(open
 
 async def test_one_bookie_that_never_answers_is_replaced(open_store: OpenedStores, cluster: FakeCluster) -> None:
     await cluster.add()
-    store = await open_store()
+    store = await open_store(config=QUICK)
     fence = await started(store)
     writer = await store.create(fence, 1, {})
     next(iter(cluster.bookies.values())).silent = True
