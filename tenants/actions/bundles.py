@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from messaging.adminrpc.methods import NAMESPACES_LIVE, TOPICS_LIST
-from messaging.adminrpc.topics import LiveAsked, TopicsList
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.bundles import BundleMoved, NamespaceAsked
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_MOVE, BUNDLES_OWNERS, NAMESPACES_LIVE, TOPICS_LIST, TOPICS_UNLOAD
+from messaging.adminrpc.topics import LiveAsked, TopicRef, TopicsList
+from messaging.errors import Conflict, NotAllowed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.bundles import (
     BUNDLES_DEFAULT,
     Boundaries,
     Bundle,
     algorithm_of,
+    bundles_of,
     by_bundle,
     equal_bundles,
     parse_bundle,
@@ -67,6 +71,46 @@ def split_bundle(actor: Actor, name: str, text: str, algorithm: str, positions: 
             made = [str(part) for part in by_bundle(after, ()) if bundle.lower <= part.lower < bundle.upper]
             changing.audit("namespace.split_bundle", tenant, name, {"bundle": str(bundle)}, {"bundles": made})
     return inside[bundle]
+
+
+def unload_bundle(name: str, text: str, to_broker_id: str = "") -> None:
+    """Closes the bundle's topics, whose clients reconnect. Where brokers store in one place its owner gives the bundle away: to a
+    broker, or to whichever placement finds. Blocks. Raises `PreconditionFailed`, `Conflict`, `NotReady`."""
+    bundle = parse_bundle(boundaries_of(name), name, text)
+    brokers = broker.rpc().call(BROKERS_LIST, Request()).brokers
+    if to_broker_id and to_broker_id not in {each.broker_id for each in brokers if each.live}:
+        raise Conflict(
+            f"Not allowed unload namespace bundle to inactive destination broker: there is no {to_broker_id[:80]!r} among "
+            f"{', '.join(each.broker_id for each in brokers if each.live)}"
+        )
+    if not _give(name, bundle, to_broker_id):
+        for topic in by_bundle(boundaries_of(name), _topics(name))[bundle]:
+            broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
+
+
+def unload_namespace(name: str) -> None:
+    """The same for all bundles of a namespace."""
+    for bundle in bundles_of(boundaries_of(name)):
+        if not _give(name, bundle, ""):  # nothing moves here
+            for topic in _topics(name):
+                broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
+            return
+
+
+def _give(namespace: str, bundle: Bundle, to_broker_id: str) -> bool:
+    """Whether its owner, if it has one, gave it away; False where bundles stay where they are."""
+    owners = broker.rpc().call(BUNDLES_OWNERS, NamespaceAsked(namespace=namespace)).bundles
+    owner_id = next((each.broker_id for each in owners if each.bundle == str(bundle) and each.live), "")
+    if not owner_id:
+        return not to_broker_id
+    asked = BundleMoved(broker_id=owner_id, namespace=namespace, bundle=str(bundle), to_broker_id=to_broker_id)
+    try:
+        broker.rpc().call(BUNDLES_MOVE, asked)
+    except NotAllowed:
+        if to_broker_id not in ("", owner_id):
+            raise
+        return False
+    return True
 
 
 def _chosen(boundaries: Boundaries, namespace: str, text: str, inside: dict[Bundle, list[str]], rates: dict[str, float]) -> Bundle:

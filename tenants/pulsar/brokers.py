@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.base import Request
-from messaging.adminrpc.methods import HEALTH, TOPICS_LOOKUP
+from messaging.adminrpc.methods import BROKERS_LIST, HEALTH, TOPICS_LOOKUP
 from messaging.adminrpc.topics import TopicLookup
 from messaging.errors import MagnetarError, NotFound
 from messaging.policies.dynamic import DYNAMIC, text_of
@@ -65,11 +65,18 @@ def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
 def _brokers(request: HttpRequest, cluster: str = "") -> list[str]:
     if cluster:
         existing_cluster(cluster)
-    return [request.get_host()]
+    return _live_ids() or [request.get_host()]
+
+
+def _live_ids() -> list[str]:
+    """Of several brokers; of one, Pulsar's tools are told its address."""
+    seen = broker.rpc().call(BROKERS_LIST, Request()).brokers
+    return [each.broker_id for each in seen if each.live] if len(seen) > 1 else []
 
 
 def _leader(request: HttpRequest) -> dict[str, str]:
-    return {"brokerId": request.get_host(), "serviceUrl": _our_url(request)}
+    """The one that balances bundles: the first of those that run."""
+    return {"brokerId": min(_live_ids(), default=request.get_host()), "serviceUrl": _our_url(request)}
 
 
 def _version(request: HttpRequest) -> HttpResponse:

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from messaging.errors import Conflict, PreconditionFailed
+from messaging.errors import PreconditionFailed
 from messaging.protocol.bundles import ALGORITHM_DEFAULT, position_of
-from tenants.actions.bundles import boundaries_of, split_bundle, topics_of_bundle
+from tenants.actions.bundles import boundaries_of, split_bundle, topics_of_bundle, unload_bundle
 from tenants.http.views import actor, body, flag, route
 from tenants.pulsar import bundles, namespaces
 from tenants.pulsar.bodies import POSITIONS_GIVEN
@@ -27,14 +27,9 @@ def _list(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
 
 
 def _unload(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> None:
-    topics = _topics(tenant, namespace, bundle)
     destination = request.GET.get("destinationBroker", "")
-    if destination not in ("", request.get_host()):
-        raise Conflict(
-            f"Not allowed unload namespace bundle to inactive destination broker: there is {request.get_host()} alone, "
-            f"and no {destination[:80]!r}"
-        )
-    namespaces.unload(topics)
+    name = existing_namespace(tenant, namespace).name
+    unload_bundle(name, bundle, "" if destination == request.get_host() else destination)
 
 
 def _split(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> None:

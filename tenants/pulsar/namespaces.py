@@ -19,7 +19,7 @@ from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import parse_topic
 from tenants import actions, broker
 from tenants.access import require
-from tenants.actions.bundles import boundaries_of, set_boundaries
+from tenants.actions.bundles import boundaries_of, set_boundaries, unload_namespace
 from tenants.actions.change import PendingChange
 from tenants.actions.cursors import move
 from tenants.actions.topics import topic_resource
@@ -159,7 +159,7 @@ def _topics(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
 
 
 def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
-    unload(topic_names(tenant, namespace).topics)
+    unload_namespace(existing_namespace(tenant, namespace).name)
 
 
 def unload(topics: Iterable[str]) -> None:

@@ -1,6 +1,10 @@
 """The fleet campaign: brokers of one machine are killed and stopped in the middle of work, and each keeps its word.
 
     python -m tests.compat.fleet_campaign --rounds 100 --brokers 3 --seed 7
+    python -m tests.compat.fleet_campaign --database postgresql://user@host/database
+
+With a database, which has to be empty, all brokers store there: the others go on with the topics of one that is killed or stopped,
+bundles are moved, and brokers drained.
 
 A whole platform with several brokers. Stock producers (Apache's, which send again by themselves) publish numbered messages of a few
 keys to partitioned topics and plain ones, half of them in a namespace that drops duplicates; consumers of the SDK acknowledge with
@@ -44,6 +48,7 @@ QUIET_S = 3.0
 READ_AT_ONCE = 1_000
 # What happens, how often, to each other.
 ROUNDS = {"kill": 5, "kill all": 1, "stop": 2, "kill web": 1, "kill the first": 2}
+SHARED_ROUNDS = ROUNDS | {"move": 4, "drain": 1}
 
 
 class Sent(NamedTuple):
@@ -140,15 +145,20 @@ class Consumer:
 
 
 class Campaign:
-    def __init__(self, folder: Path, brokers: int, seed: int) -> None:
+    """`database`: where all brokers store; "": each has a log of its own."""
+
+    def __init__(self, folder: Path, brokers: int, seed: int, database: str = "") -> None:
         self.chance = random.Random(seed)
         self.names = ["broker" if number == 1 else f"broker-{number}" for number in range(1, brokers + 1)]
-        self.platform = Standalone(folder, "--brokers", str(brokers), MAGNETAR_LOG_LEVEL="warning")
+        urls = {"MAGNETAR_METADATA_URL": database, "MAGNETAR_LEDGER_URL": database} if database else {}
+        self.platform = Standalone(folder, "--brokers", str(brokers), MAGNETAR_LOG_LEVEL="warning", **urls)
+        self.shared = bool(database)
         self.rounds = Counter[str]()
         self.again_s: list[float] = []  # of each topic of a broker that was killed
         self.publishers: list[Publisher] = []
         self.consumers: list[Consumer] = []
-        self.owners: dict[str, set[str]] = defaultdict(set)  # the topics of each broker, by its own address
+        self.moved_s: list[float] = []  # the same of each topic that moved
+        self.owners: dict[str, set[str]] = {}  # the topics of each broker, by its own address
 
     # --- the platform
 
@@ -179,6 +189,7 @@ class Campaign:
         return [f"{topic}-partition-{index}" for index in range(PARTITIONS)] if topic.endswith("/parts") else [topic]
 
     def _look_up(self) -> None:
+        self.owners = defaultdict(set)
         for part in (part for topic in self.topics for part in self._parts(topic)):
             path = f"/lookup/v2/topic/{part.replace('://', '/')}"
             self.owners[self.platform.http("GET", path, token=self.platform.admin_token).json()["brokerUrl"]].add(part)
@@ -221,28 +232,40 @@ class Campaign:
         order: list[str] = []
         for number in range(rounds):
             if not order:
-                order = self.chance.sample([kind for kind, share in ROUNDS.items() for _ in range(share)], sum(ROUNDS.values()))
+                kinds = SHARED_ROUNDS if self.shared else ROUNDS
+                order = self.chance.sample([kind for kind, share in kinds.items() for _ in range(share)], sum(kinds.values()))
             kind = order.pop()
             self.rounds[kind] += 1
             await asyncio.wait(self._consuming, timeout=self.chance.uniform(0.2, 1.0))  # they do not end by themselves
-            before = len(self.again_s)
+            before, before_moved = len(self.again_s), len(self.moved_s)
+            await asyncio.to_thread(self._until_all_run)
             await asyncio.to_thread(self._round, kind, stop_s)
             self._check()
             if progress:
-                took = self.again_s[before:]
+                took = self.again_s[before:] + self.moved_s[before_moved:]
                 receipts = sum(len(publisher.receipts) for publisher in self.publishers)
                 print(f"{number + 1}: {kind}, {receipts} receipts, again after {max(took, default=0):.2f} s at most", flush=True)
 
+    def _until_all_run(self) -> None:
+        """Those that were killed, drained or taken for gone are started again by the supervisor."""
+        files = [self.platform.folder / "run" / f"{name}.json" for name in self.names]
+        eventually_sync(lambda: all(file.exists() for file in files), AGAIN_S)
+
     def _round(self, kind: str, stop_s: float) -> None:
+        if self.shared:
+            self._look_up()
         if kind == "stop":
             name = self.chance.choice(self.names)
             pid, own = self.platform.child(name)["pid"], self.owners[self._own_url(name)]
             os.kill(pid, signal.SIGSTOP)
             stopped_s = time.monotonic()
-            self._again(stopped_s, [publisher for publisher in self.publishers if publisher.topic not in own])
+            others = [publisher for publisher in self.publishers if publisher.topic not in own]
+            self._again(stopped_s, self.publishers if self.shared else others)
             threading.Event().wait(stopped_s + stop_s - time.monotonic())
             os.kill(pid, signal.SIGCONT)
             self._again(time.monotonic())
+        elif kind in ("move", "drain"):
+            self._move(kind)
         elif kind == "kill web":
             self.platform.kill_child("web")
             self._again(time.monotonic())
@@ -256,6 +279,25 @@ class Campaign:
                 os.kill(pid, signal.SIGKILL)
             self._again(killed_s)
             self.again_s += [publisher.first_s - killed_s for publisher in self.publishers if publisher.topic in topics]
+
+    def _move(self, kind: str) -> None:
+        """A bundle of some topic, or all of a broker, which starts again then."""
+        token = self.platform.admin_token
+        if kind == "drain":
+            name = self.chance.choice(self.names)
+            moved = self.owners[self._own_url(name)]
+            begun_s = time.monotonic()
+            os.kill(self.platform.child(name)["pid"], signal.SIGTERM)
+        else:
+            topic = self.chance.choice(sorted(publisher.topic for publisher in self.publishers))
+            bundle = self.platform.http("GET", f"/lookup/v2/topic/{topic.replace('://', '/')}/bundle", token=token).text.strip('"')
+            moved = {topic}
+            begun_s = time.monotonic()
+            namespace = topic.split("://")[1].rsplit("/", 1)[0]
+            answer = self.platform.http("PUT", f"/admin/v2/namespaces/{namespace}/{bundle}/unload", token=token)
+            assert answer.status == 204, answer.text
+        self._again(begun_s)
+        self.moved_s += [publisher.first_s - begun_s for publisher in self.publishers if publisher.topic in moved]
 
     def _again(self, since_s: float, publishers: Sequence[Publisher] | None = None) -> None:
         """Each of these, by default all, had a receipt for a message that it published since."""
@@ -325,11 +367,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--stop-s", type=float, default=60.0, help="how long a stopped broker is stopped")
+    parser.add_argument("--database", default="", help="URL of an empty PostgreSQL database, where all brokers are to store")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     chosen = parser.parse_args()
     print(f"{chosen.rounds} rounds with {chosen.brokers} brokers, seed {chosen.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        campaign = Campaign(Path(folder, "data"), chosen.brokers, chosen.seed)
+        campaign = Campaign(Path(folder, "data"), chosen.brokers, chosen.seed, chosen.database)
         asyncio.run(campaign.run(chosen.rounds, chosen.stop_s, progress=True))
     receipts = sum(len(publisher.receipts) for publisher in campaign.publishers)
     acknowledged = sum(len(consumer.acknowledged) for consumer in campaign.consumers)
@@ -338,6 +381,9 @@ def main() -> int:
     if campaign.again_s:
         median, p99 = statistics.median(campaign.again_s), share(campaign.again_s, 0.99)
         print(f"first receipt after a kill: median {median:.2f} s, p99 {p99:.2f} s, of {len(campaign.again_s)} topics")
+    if campaign.moved_s:
+        median, p99 = statistics.median(campaign.moved_s), share(campaign.moved_s, 0.99)
+        print(f"first receipt after a move: median {median:.2f} s, p99 {p99:.2f} s, of {len(campaign.moved_s)} topics")
     return 0
 
 
