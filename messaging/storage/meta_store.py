@@ -347,6 +347,10 @@ class MetaStore(Protocol):
         `restoring` from now on. One commit. Raises `MetaConflict` if something has the name, or, where `listed`, if the bin does
         not list it any more."""
 
+    async def restores(self) -> int:
+        """How many topics came back so far, by any broker: who reads all topics page by page sees with it whether one may have
+        passed behind its back."""
+
     async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
         """All partitions are back: the partitioned topic is `restoring` no longer, and the bin lists it no longer. One commit.
         Raises `MetaConflict` if it is not coming back."""

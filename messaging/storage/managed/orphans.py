@@ -14,7 +14,8 @@ mistaken for an orphan, although topics are loaded, trimmed, deleted and recreat
   list meanwhile in order to be deleted. A topic that is deleted and recreated under its name has new ledgers only, and whoever
   deleted it drops the old ones;
 - a topic that exists throughout is on exactly one page, because pages are ordered by name. Each page is a consistent read. One that
-  is recycled meanwhile moves to the last pages, so it is on one at least; none is restored meanwhile (`Storage.references`).
+  is recycled meanwhile moves to the last pages, so it is on one at least; where one is restored meanwhile, by whichever broker, it
+  may be on none, and all are read again.
 
 A ledger that its topic deletes first is deleted twice, which is allowed.
 
@@ -31,10 +32,11 @@ from array import array
 from bisect import bisect_left
 from typing import NamedTuple
 
-from messaging.storage.ledger_store import NoSuchLedger, StoreError
+from messaging.storage.ledger_store import NoSuchLedger, StoreError, Unavailable
 from messaging.storage.managed.cursor_log import cursor_ledgers
 from messaging.storage.managed.storage import Storage
 
+READ_AGAIN_MAX = 10  # times that all references are read, where topics come back from the recycle bin meanwhile
 DELETES_MAX = 100  # deletes in flight at a time: they share a commit
 
 
@@ -85,11 +87,16 @@ async def _unnamed(storage: Storage) -> list[int]:
     stored_ids = await _stored_ids(storage)
     named = bytearray(len(stored_ids))
     _mark(stored_ids, named, await cursor_ledgers(storage.meta, storage.owned.name))
-    after: str | None = ""
-    async with storage.references:
+    for _ in range(READ_AGAIN_MAX):
+        restores = await storage.meta.restores()
+        after: str | None = ""
         while after is not None:
             ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
             _mark(stored_ids, named, ledger_ids)
+        if await storage.meta.restores() == restores:
+            break
+    else:
+        raise Unavailable("topics kept coming back from the recycle bin while their ledgers were looked for")
     unnamed: list[int] = []
     at = named.find(0)
     while at >= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,10 +29,7 @@ class Storage:
     this broker owns. Raises `Fenced` for a topic that it does not own.
 
     `left`: ledgers of this owner that are to be deleted later (`managed.orphans`). With the name of a topic: only if its record
-    does not refer to it.
-
-    `references`: held while all references to ledgers are read, and while a topic comes back from the recycle bin: it could pass
-    behind the reader, and its ledgers would look like orphans."""
+    does not refer to it."""
 
     ledgers: LedgerStore
     meta: MetaStore
@@ -45,7 +41,6 @@ class Storage:
     reserve: DiskReserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     left: dict[int, str] = field(default_factory=dict)
-    references: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_commit: NextCommit = field(default_factory=NextCommit)
     bundle_fence: Callable[[str], Fence] | None = None
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)

@@ -345,6 +345,9 @@ class SqlMetaStore:
     async def restore(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
         await self._change(fence, lambda db: recycling.restore(db, name, record, values, listed), tenant_of(name))
 
+    async def restores(self) -> int:
+        return await self._call(recycling.restores)
+
     async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
         return await self._change(fence, lambda db: recycling.end_restore(db, name, record), tenant_of(name))
 

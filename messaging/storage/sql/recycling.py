@@ -22,6 +22,8 @@ from messaging.storage.sql.thread import Database
 NOWHERE = ""  # the namespace of rows in the bin: no list of a namespace has them
 _decoder = msgspec.msgpack.Decoder(RecycledTopic)
 
+RESTORES = "store/restores"  # in place of a scope: how many topics came back so far
+
 
 def recycle(db: Database, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
     place = record.place_of(name)
@@ -36,6 +38,11 @@ def recycle(db: Database, name: str, record: RecycledTopic, values: ValueKeys, l
             for (blob,) in db.execute("select record from topic where name >= ? and name < ?", _within(record.places))
         ]
         _list(db, structs.replace(record, topics=len(sizes), stored_bytes=sum(sizes)))
+
+
+def restores(db: Database) -> int:
+    (count,) = db.execute("select epoch from fence where scope = ?", (RESTORES,)).fetchone() or (0,)
+    return int(count)
 
 
 def restore(db: Database, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
@@ -64,6 +71,7 @@ def restore(db: Database, name: str, record: RecycledTopic, values: ValueKeys, l
     db.execute("delete from subscription where topic = ?", (name,))  # of no topic: something that was interrupted left it
     db.executemany("delete from value where key = ?", [(key(name),) for key in values])
     _move(db, place, name, values)
+    tables.raise_epoch(db, RESTORES, 0)
     row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
     if row is not None:  # since when nobody used it is not known: it was away
         version, blob = row

@@ -38,6 +38,7 @@ class MemoryMetaStore:
         self._topics: dict[str, TopicRecord] = {}
         self._partitioned: dict[str, PartitionedRecord] = {}
         self._subscriptions: dict[tuple[str, str], SubscriptionRecord] = {}
+        self._restores = 0
         self._by_id: dict[int, tuple[str, str]] = {}
         self.values: dict[str, bytes] = {}
         self._schemas: dict[str, list[bytes]] = {}
@@ -303,6 +304,10 @@ class MemoryMetaStore:
             size_bytes = sum(ledger.length_bytes for topic in topics for ledger in topic.ledgers)
             self._recycled[record.recycle_id] = structs.replace(record, topics=len(topics), stored_bytes=size_bytes)
 
+    async def restores(self) -> int:
+        await asyncio.sleep(0)
+        return self._restores
+
     async def restore(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
         await asyncio.sleep(0)
         self._check(fence)
@@ -333,6 +338,7 @@ class MemoryMetaStore:
         if name in self._partitioned:
             parent = self._partitioned[name]
             self._partitioned[name] = replace(parent, version=parent.version + 1, restoring=record)
+        self._restores += 1
 
     async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
         self._check(fence)

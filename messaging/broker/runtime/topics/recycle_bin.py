@@ -198,8 +198,7 @@ class RecycleBin:
         text, place = str(name), record.place_of(str(name))
         left = self._storage.take_left(place)
         try:
-            async with self._storage.references:
-                await self._meta.restore(self._storage.fence, text, record, values=VALUE_KEYS, listed=listed)
+            await self._meta.restore(self._storage.fence, text, record, values=VALUE_KEYS, listed=listed)
         finally:
             for ledger_id in left:
                 self._storage.leave(ledger_id, text if await self._has(text) else place)

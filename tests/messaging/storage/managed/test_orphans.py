@@ -20,6 +20,7 @@ from messaging.storage.managed.orphans import Collected, collect_orphans
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import NOTHING
 from messaging.storage.meta_store import LedgerRecord, PartitionedRecord, TopicRecord
+from messaging.storage.recycled_topic import RecycledTopic
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.managed_world import NAME, World
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
@@ -232,6 +233,29 @@ async def test_topics_live_on_while_their_names_are_read(run: Run) -> None:
     named, _ = await MemoryMetaStore.referenced_ledgers(run.meta)
     assert lost not in left
     assert left == {*named, *json.loads(await run.meta.get_value(KEY) or b"")}
+
+
+async def test_a_topic_that_another_broker_brings_back_behind_the_reader_keeps_its_ledgers(run: Run) -> None:
+    """Its name lies on a page that was read, and its place on one that comes later."""
+    names = [f"persistent://acme/orders/{letter}" for letter in "abcd"]
+    ledgers = [await run.make() for _ in names]
+    for name, ledger_id in zip(names, ledgers, strict=True):
+        await run.name(name, ledger_id)
+    deleted = RecycledTopic("0001", names[0], deleted_ms=10, expires_ms=20)
+    await run.meta.recycle(run.storage.fence, names[0], deleted, values=(), listed=True)
+    after = await run.after_crash()
+    pages = 0
+
+    async def back() -> None:
+        nonlocal pages
+        pages += 1
+        if pages == 2:
+            await after.meta.restore(after.storage.fence, names[0], deleted, values=(), listed=True)
+
+    after.meta.between = back
+    assert await after.collect() == Collected(0, 0)
+    assert pages > 4, "everything was read again"
+    assert set(ledgers) <= await after.ids()
 
 
 async def test_an_orphan_that_its_owner_deletes_meanwhile_may_be_deleted_twice(run: Run) -> None:
