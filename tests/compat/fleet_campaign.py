@@ -169,6 +169,8 @@ class Campaign:
             path = f"/admin/v2/namespaces/public/{namespace}"
             bundles = {"bundles": {"numBundles": BUNDLES}}
             assert self.platform.http("PUT", path, bundles, token).status == 204
+            kept = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}  # to be read back, though all was acknowledged
+            assert self.platform.http("POST", f"{path}/retention", kept, token).status == 204
             if once:
                 assert self.platform.http("POST", f"{path}/deduplication", True, token).status == 204
             made = self.platform.http("PUT", f"/admin/v2/persistent/public/{namespace}/parts/partitions", PARTITIONS, token)
