@@ -153,6 +153,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tenant_history"): Action.TENANT_READ,
     ("GET", "console:namespace_history"): Action.NAMESPACE_READ,
     ("GET", "console:topic_history"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_timeline"): Action.NAMESPACE_READ,  # and CURSOR_ADMIN to move a subscription
     ("GET", "console:subscription_history"): Action.NAMESPACE_READ,
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,

@@ -147,6 +147,7 @@ urlpatterns = [
     path(_TOPIC, topics.topic, name="topic"),
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
     path(f"{_TOPIC}/history", history.topic_history, name="topic_history"),
+    path(f"{_TOPIC}/history/timeline", history.topic_timeline, name="topic_timeline"),
     path(f"{_SUBSCRIPTION}/history", history.subscription_history, name="subscription_history"),
     path(f"{_TOPIC}/trace", topics.topic_trace, name="topic_trace"),
     path(f"{_TOPIC}/messages", messages.messages, name="messages"),

@@ -47,6 +47,12 @@ class ResetForm(forms.Form):
         widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
         help_text="As 2026-03-01 14:00. The first message that comes is the first one published then or later.",
     )
+    until = forms.DateTimeField(
+        label="Only what was published before (UTC)",
+        required=False,
+        widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
+        help_text="With a time: of the span up to here everything comes again, and all else stays as it is. Empty: no end.",
+    )
     message_id = forms.CharField(
         label="Message id",
         required=False,
@@ -60,6 +66,10 @@ class ResetForm(forms.Form):
         for to, field, what in ((_TIME, "time", "a time"), (_MESSAGE, "message_id", "the id of a message")):
             if given.get("to") == to and not given.get(field) and field not in self.errors:
                 self.add_error(field, f"Give {what}, or choose another target.")
+        if given.get("until") and given.get("to") != _TIME:
+            self.add_error("until", "Only a span that begins at a time has an end: choose a time, or leave this empty.")
+        elif given.get("until") and given.get("time") and given["until"] <= given["time"]:
+            self.add_error("until", "The end is to be after the time from which on messages come again.")
         if given.get("time") and not 0 <= self.timestamp_ms <= INT64_MAX:
             self.add_error("time", "There were no messages before 1970: give a later time.")
         return given
@@ -70,11 +80,21 @@ class ResetForm(forms.Form):
         return int(time.astimezone(UTC).timestamp() * 1000)
 
     @property
+    def until_ms(self) -> int | None:
+        """None: no end."""
+        until: datetime | None = self.cleaned_data["until"]
+        return None if until is None else int(until.astimezone(UTC).timestamp() * 1000)
+
+    @property
     def target(self) -> str:
         """As a sentence."""
         to = str(self.cleaned_data["to"])
         if to == _TIME:
             time = self.cleaned_data["time"].astimezone(UTC)
+            if self.cleaned_data["until"] is not None:
+                until = self.cleaned_data["until"].astimezone(UTC)
+                span = f"from {time:%Y-%m-%d %H:%M:%S} until {until:%Y-%m-%d %H:%M:%S} UTC"
+                return f"What was published {span} comes again. All else stays acknowledged, or waits, as it is."
             return f"It continues with the first message published at {time:%Y-%m-%d %H:%M:%S} UTC or later."
         return f"It continues with {f'message {self.position}' if to == _MESSAGE else dict(_TARGETS)[to]}."
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django import forms
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
@@ -19,6 +19,7 @@ from admin_ui.views.topics import topic_name
 from messaging.adminrpc.subscriptions import SubscriptionMoved
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
 from messaging.protocol.names import TopicName
+from messaging.times import time_text
 from tenants.actions import cursor_moves
 
 _UNDO = f"It can be undone for {cursor_moves.UNDO_H} hours, on the page of the subscription."
@@ -89,9 +90,12 @@ def subscription_expire(request: ConsoleRequest, tenant: str, namespace: str, to
 
 @page
 def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
-    place, form = Place(tenant, namespace, topic, subscription), ResetForm(request.POST or None)
+    given = request.POST or _given_of_chart(request.GET)
+    place, form = Place(tenant, namespace, topic, subscription), ResetForm(given)
 
     def act(dry_run: bool) -> SubscriptionMoved:
+        if not form.position and form.until_ms is not None:
+            return cursor_moves.replay(request.actor, place.name, subscription, form.timestamp_ms, form.until_ms, dry_run=dry_run)
         if not form.position:
             return cursor_moves.reset_to_time(request.actor, place.name, subscription, form.timestamp_ms, dry_run=dry_run)
         return cursor_moves.reset_to(request.actor, place.name, subscription, form.position, dry_run=dry_run)
@@ -106,6 +110,15 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
     )
     intro = "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
     return _two_steps(request, place, form, move, intro)
+
+
+def _given_of_chart(query: QueryDict) -> dict[str, str] | None:
+    """A chart gives a time, or ms since 1970, in the address: what that would do is shown at once."""
+    given = {name: str(value) for name, value in query.items() if name in ("time", "until")}
+    at_ms = query.get("time_ms", "")
+    if at_ms.isdecimal() and len(at_ms) < 15:
+        given["time"] = time_text(int(at_ms))[:19].replace("T", " ")
+    return {"to": "time", **given} if "time" in given else None
 
 
 @page
@@ -161,7 +174,7 @@ def subscription_undo(
 
 def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Move, intro: str) -> HttpResponse:
     """A form that says how far; then what that does, to be confirmed."""
-    if request.method == "POST" and form.is_valid():
+    if form.is_bound and form.is_valid():
         try:
             answer = move.act(True)
         except _ABSENT:
@@ -169,7 +182,7 @@ def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Mo
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            given = {name: request.POST.get(name, "") for name in form.fields}
+            given = {name: str(form.data.get(name, "")) for name in form.fields}
             return _confirm(request, place, move, answer, given, cancel=request.path)
     return show(
         request,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpResponse, QueryDict
@@ -14,16 +15,20 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, Chart, ChartKind, charts_of, written
 from admin_ui.pages import crumbs, navigation, sentence, show
-from admin_ui.views.topics import topic_name
+from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.views.topics import look, topic_name
 from messaging.errors import InvalidName, InvalidValue
 from messaging.history.points import DAY_MS
-from messaging.protocol.names import parse_topic
+from messaging.permissions.model import Action
+from messaging.protocol.names import TopicName, parse_topic
+from tenants.actions.topics import topic_resource
 from tenants.history.figures import HistoryFigures, figures_of
 from tenants.history.reading import CELLS_MAX, STEPS_MS, Subject, read, subject_of
 from tenants.history.spans import SPANS_MS, AskedSpan, aligned, asked_span
 
 PENDING_MS = 150_000  # so long after its end a minute may still come
 ROWS_MAX = 200
+HANDLES_MAX = 50  # subscriptions, those that stand farthest back
 TICKS = 4
 EARLIER_MS = {"day": DAY_MS, "week": 7 * DAY_MS}
 COMPARED = {"": "nothing", "day": "the day before", "week": "the week before", "topic": "another topic"}
@@ -37,6 +42,20 @@ class Comparison:
     text: str = ""
     steps: Sequence[HistoryFigures] = ()
     problem: str = ""
+
+
+class Handle(NamedTuple):
+    """A subscription in a span. `at_ms`: when the oldest entry that it has not acknowledged was stored, now if it has none;
+    `known`: whether that is known. `place_ms`: that, within the span. `reset`: an address, "" where it may not be moved."""
+
+    name: str
+    url: str
+    reset: str
+    at_ms: int
+    place_ms: int
+    backlog: int | None
+    known: bool
+    consumers: int
 
 
 @page
@@ -57,7 +76,10 @@ def topic_history(request: ConsoleRequest, tenant: str, namespace: str, topic: s
     subject = subject_of(tenant, f"{tenant}/{namespace}", str(name))
     nav = navigation(request, "topic", tenant, namespace)
     above = crumbs(tenant, namespace)
-    return _show(request, subject, OF_TOPICS, above, nav=nav, tabs="topic", local=topic, persistent=name.persistent)
+    timeline = reverse("console:topic_timeline", args=[tenant, namespace, topic]) if name.persistent else ""
+    return _show(
+        request, subject, OF_TOPICS, above, nav=nav, tabs="topic", local=topic, persistent=name.persistent, timeline=timeline
+    )
 
 
 @page
@@ -68,7 +90,46 @@ def subscription_history(request: ConsoleRequest, tenant: str, namespace: str, t
     back = (subscription, reverse("console:subscription", args=[tenant, namespace, topic, subscription]))
     nav = navigation(request, "topic", tenant, namespace)
     above = crumbs(tenant, namespace, of_topic, back)
-    return _show(request, subject, OF_SUBSCRIPTION, above, nav=nav, local=topic, subscription=subscription)
+    may_replay = name.persistent and request.actor.may(Action.CURSOR_ADMIN, topic_resource(name, subscription))
+    reset = reverse("console:subscription_reset", args=[tenant, namespace, topic, subscription]) if may_replay else ""
+    return _show(request, subject, OF_SUBSCRIPTION, above, nav=nav, local=topic, subscription=subscription, reset=reset)
+
+
+@page
+def topic_timeline(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """The part of a topic's history that shows where its subscriptions stand in the span, and moves them."""
+    name, now_ms = topic_name(tenant, namespace, topic), time.time_ns() // 1_000_000
+    try:
+        span = asked_span(request.GET.dict(), now_ms)
+    except InvalidValue:
+        span = asked_span({}, now_ms)
+    state = look(name)
+    rows = [] if state["stats"] is None else state["stats"].subscriptions
+    handles = [_handle(request, [tenant, namespace, topic], name, row, span, now_ms) for row in rows]
+    handles.sort(key=lambda handle: handle.at_ms)
+    nav = navigation(request, "topic", tenant, namespace)
+    shown = handles[:HANDLES_MAX]
+    return show(
+        request, "parts/history_timeline.html", nav, span=span, handles=shown, more=len(handles) - len(shown), away=state["away"]
+    )
+
+
+def _handle(
+    request: ConsoleRequest, place: list[str], name: TopicName, row: SubscriptionRow, span: AskedSpan, now_ms: int
+) -> Handle:
+    known = row.backlog == 0 or row.oldest_s is not None
+    at_ms = now_ms if row.oldest_s is None else now_ms - row.oldest_s * 1000
+    may = name.persistent and request.actor.may(Action.CURSOR_ADMIN, topic_resource(name, row.name))
+    return Handle(
+        row.name,
+        reverse("console:subscription", args=[*place, row.name]),
+        reverse("console:subscription_reset", args=[*place, row.name]) if may else "",
+        at_ms,
+        min(max(at_ms, span.from_ms), span.until_ms) // 1000 * 1000,
+        row.backlog,
+        known,
+        len(row.consumers),
+    )
 
 
 def _show(
@@ -108,6 +169,8 @@ def _show(
         totals=_totals(kinds, steps, comparison),
         known_part=known_s * 1000 / span.width_ms,
         known_percent=written(known_s * 1000 / span.width_ms, "percent"),
+        span_query=urlencode({"from": f"{_utc(span.from_ms)}Z", "until": f"{_utc(span.until_ms)}Z"}),
+        replay_query=urlencode({"time": _utc(span.from_ms), "until": _utc(span.until_ms)}),
         nothing=not any(each.known for each in steps),
         as_table=as_table,
         heads=[kind.title if len(kind.measures) == 1 else f"{kind.title}: {measure.label}" for kind, measure in _measures(kinds)],
@@ -118,6 +181,11 @@ def _show(
         of_many=not subject.topic,
         **{"tabs": "", "local": "", "subscription": "", **context},
     )
+
+
+def _utc(at_ms: int) -> str:
+    """As forms take it."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _coarser(span: AskedSpan) -> AskedSpan:

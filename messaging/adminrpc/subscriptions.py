@@ -50,11 +50,14 @@ class SubscriptionSkip(Request, kw_only=True):
 
 
 class SubscriptionReset(Request, kw_only=True):
-    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`). `acknowledged`: as when one is created."""
+    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`). `acknowledged`: as when one is created. With `until_ms` only
+    what was published from `timestamp_ms` until then comes again, and everything else stays as it is; Conflict where that is
+    nothing."""
 
     topic: fields.Topic
     subscription: fields.Name
     timestamp_ms: fields.TimestampMs | None = None
+    until_ms: fields.TimestampMs | None = None
     ledger_id: fields.LedgerId | None = None
     entry_id: fields.LedgerId | None = None
     excluded: bool = False  # deliver from the entry after this one

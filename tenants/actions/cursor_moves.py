@@ -105,6 +105,16 @@ def reset_to_time(
     return _moved(actor, topic, SUBSCRIPTIONS_RESET, asked)
 
 
+def replay(
+    actor: Actor, topic: TopicName, subscription: str, from_ms: int, until_ms: int, *, dry_run: bool = False
+) -> SubscriptionMoved:
+    """What was published from then until then comes again; everything else stays acknowledged, or waits, as it is. Its consumers
+    connect again. Raises `InvalidValue`, `Conflict` where nothing of it is stored, `PreconditionFailed`, `SubscriptionNotFound`,
+    `NotReady`."""
+    asked = SubscriptionReset(topic=str(topic), subscription=subscription, timestamp_ms=from_ms, until_ms=until_ms, dry_run=dry_run)
+    return _moved(actor, topic, SUBSCRIPTIONS_RESET, asked)
+
+
 def reset_to(actor: Actor, topic: TopicName, subscription: str, position: str, *, dry_run: bool = False) -> SubscriptionMoved:
     """To "earliest", "latest" or a message id, which on a partitioned topic names the partition that is moved. Raises
     `InvalidValue`, `SubscriptionNotFound`, `NotReady`."""

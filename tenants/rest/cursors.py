@@ -165,6 +165,10 @@ class SubscriptionPosition(View):
         topic, partitions = found_topic(parts)
         name = subscription_of(subscription)
         asked = SubscriptionReset(topic=str(topic), subscription=name, excluded=given.excluded, dry_run=dry_run)
+        if given.publish_until_ms is not UNSET:
+            if given.publish_time_ms is UNSET:
+                raise InvalidValue("publish_until_ms goes with publish_time_ms: say from when on messages come again")
+            asked.until_ms = given.publish_until_ms
         if given.publish_time_ms is not UNSET:
             asked.timestamp_ms = given.publish_time_ms
         elif given.message_id is not UNSET:

@@ -72,6 +72,13 @@ class Reset(msgspec.Struct, kw_only=True):
         UNSET
     )
     publish_time_ms: Annotated[Milliseconds, Meta(description="To the first message published then or later.")] | UnsetType = UNSET
+    publish_until_ms: (
+        Annotated[
+            Milliseconds,
+            Meta(description="Beside publish_time_ms: only what was published before this comes again; all else stays as it is."),
+        ]
+        | UnsetType
+    ) = UNSET
     message_id: MessageId | UnsetType = UNSET
     excluded: Annotated[bool, Meta(description="Of message_id: begin behind it.")] = False
 

@@ -14,6 +14,7 @@ from messaging.history.points import HOUR_MS, MINUTE_MS, Point, values_of
 from messaging.times import time_text
 from tenants.history.figures import HistoryFigures, figures_of
 from tenants.models import Tenant
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.support.told_history import minutes, tell
 
@@ -80,6 +81,22 @@ def test_every_level_has_a_page_and_says_where_nothing_is_known(browse: Browse, 
 def test_a_span_that_is_wrong_is_said(browse: Browse, begin_ms: int) -> None:
     response = browse("owner").get(PAGE, {"from": "yesterday"})
     assert response.status_code == 400 and "is not a time" in response.content.decode()
+
+
+def test_the_timeline_has_handles_for_whoever_may_move_them_and_says_what_that_does(browse: Browse, broker: ConsoleBroker) -> None:
+    broker.real.add(TOPIC, "s", "t")
+    broker.real.publish(TOPIC, b"1", b"2")
+    page = text(browse("owner"), PAGE)
+    assert f'hx-get="{PAGE}/timeline?' in page
+    told = text(browse("owner"), f"{PAGE}/timeline", span="1h")
+    assert told.count('type="range"') == 2 and "Move there" in told
+    seen = text(browse("teammate"), f"{PAGE}/timeline", span="1h")
+    assert 'type="range"' not in seen and seen.count("<meter") == 2
+    assert browse("stranger").get(f"{PAGE}/timeline").status_code == 404
+    reset = f"{NAMESPACE}/topics/t/subscriptions/s/reset"
+    preview = text(browse("owner"), reset, time_ms=str(int(time.time() * 1000) + 60_000))
+    assert "2 unacknowledged entries are skipped" in preview and broker.real.backlog(TOPIC) == 2
+    assert browse("owner").get(f"{NAMESPACE}/topics/absent/history/timeline").status_code == 404
 
 
 # --- charts

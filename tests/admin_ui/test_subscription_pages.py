@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -45,6 +46,21 @@ def test_any_name_has_an_address(four: ConsoleBroker, browse: Browse) -> None:
         address = reverse("console:subscription", args=["acme", "orders", "placed", name])
         assert address.replace("&", "&amp;") in text(browse("owner"), TOPIC), name
         assert name in text(browse("owner"), address), name
+
+
+def test_a_span_that_a_chart_shows_is_replayed_once_it_is_confirmed(four: ConsoleBroker, browse: Browse) -> None:
+    client, now = browse("owner"), datetime.now(UTC)
+    client.post(f"{PAGE}/skip", {"entries": "4", "confirmed": "yes"})
+    span = {"time": f"{now - timedelta(hours=1):%Y-%m-%d %H:%M:%S}", "until": f"{now + timedelta(hours=1):%Y-%m-%d %H:%M:%S}"}
+    told = text(client, f"{PAGE}/reset", **span)
+    assert "4 acknowledged entries come again" in told and "comes again. All else stays" in told and backlog(four) == 0
+    done = client.post(f"{PAGE}/reset", {"to": "time", **span, "confirmed": "yes"}, follow=True).content.decode()
+    assert "was reset" in done and "Undo" in done and backlog(four) == 4
+    wrong = client.post(f"{PAGE}/reset", {"to": "earliest", "until": span["until"]}).content.decode()
+    assert "Only a span that begins at a time has an end" in wrong
+    nothing = client.get(f"{PAGE}/reset", {"time": "2001-01-01 00:00", "until": "2001-01-02 00:00"}).content.decode()
+    assert "nothing that is stored" in nothing.lower()
+    assert browse("teammate").get(f"{PAGE}/reset", span).status_code == 403
 
 
 def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse) -> None:

@@ -286,10 +286,14 @@ class Subscription:
     def reset(self, target: SeekTarget) -> list[bytes]:
         """Seek. The owner has closed the consumers. Returns the deltas."""
         self.resets += 1
-        deltas = [self.cursor.reset(target.mark_delete, self.ledger_list)]
-        if target.words:
-            deltas.append(self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)[0])
-        for acknowledged in target.acknowledged:
+        mark_delete, ranges, batches = target.mark_delete, list(target.acknowledged), [(target.entry, target.words)]
+        if target.replayed is not None:
+            mark_delete, ranges, batches = self.cursor.acknowledged_outside(*target.replayed, self.ledger_list)
+        deltas = [self.cursor.reset(mark_delete, self.ledger_list)]
+        for entry, words in batches:
+            if words:
+                deltas.append(self.cursor.acknowledge_batch(entry, words, self.ledger_list)[0])
+        for acknowledged in ranges:
             delta = self.cursor.acknowledge_range(*acknowledged, self.ledger_list)
             if delta:  # else they do not exist any more
                 deltas.append(delta)

@@ -134,3 +134,12 @@ if (source) {
   const data = JSON.parse(source.textContent);
   for (const element of document.querySelectorAll("[data-chart]")) new Brush(element, data, data.charts[element.dataset.chart]);
 }
+
+// Handles of subscriptions: the time under one, while it is dragged or moved by keyboard.
+document.addEventListener("input", (event) => {
+  if (!(event.target instanceof HTMLInputElement) || !event.target.matches("[data-handle]")) return;
+  const ms = Number(event.target.value);
+  const text = new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  event.target.form.querySelector("output").textContent = text;
+  event.target.setAttribute("aria-valuetext", text);
+});

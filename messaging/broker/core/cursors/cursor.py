@@ -83,6 +83,24 @@ class Cursor:
             for first, last in ranges_of(self.individual_acks[ledger_id]):
                 yield AckRange(ledger_id, first, last)
 
+    def acknowledged_outside(
+        self, after: Position, last: Position, ledger_list: LedgerList
+    ) -> tuple[Position, list[AckRange], list[tuple[Position, tuple[int, ...]]]]:
+        """What is acknowledged but for the entries behind `after` up to `last`: a mark-delete, whole entries behind that, and parts
+        of batches."""
+        ranges = [AckRange(*each) for each in ledger_list.ranges(last, self.mark_delete)]
+        for each in self.individual_ranges():
+            first, stop = Position(each.ledger_id, each.first), Position(each.ledger_id, each.last)
+            if stop <= after or first > last:
+                ranges.append(each)
+                continue
+            if first <= after:
+                ranges.append(AckRange(each.ledger_id, each.first, after.entry_id))
+            if stop > last:
+                ranges.append(AckRange(each.ledger_id, last.entry_id + 1, each.last))
+        batches = [(at, tuple(words)) for at, words in self.batches.items() if not after < at <= last]
+        return min(self.mark_delete, after), ranges, batches
+
     def backlog_entries(self, ledger_list: LedgerList) -> int:
         """Entries that exist and are not fully acknowledged."""
         return ledger_list.entries - ledger_list.count_up_to(self.mark_delete) - self.individual_ack_count

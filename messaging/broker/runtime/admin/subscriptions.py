@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from messaging.ack_ranges import AckRange, kept_ranges, ranges_of_text
@@ -36,7 +37,7 @@ from messaging.adminrpc.subscriptions import (
 )
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.cursors.cursor import Cursor
-from messaging.broker.core.seek_target import SeekTarget
+from messaging.broker.core.seek_target import Replayed, SeekTarget
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin import positions
 from messaging.broker.runtime.admin.binding import answers
@@ -46,7 +47,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import all_in_slices
-from messaging.errors import Conflict, InvalidValue, MagnetarError, SubscriptionNotFound
+from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, SubscriptionNotFound
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import MetaConflict
@@ -54,6 +55,7 @@ from messaging.storage.meta_store import MetaConflict
 Errors = type[MagnetarError] | tuple[type[MagnetarError], ...]
 
 CHANGE_COST, READ_COST = 1_000, 100  # of one partition, in units of `core/turns/command_costs.py`
+REPLAY_RANGES_MAX = 1_000  # each is written by itself
 _LATEST = 2**63 - 1
 
 
@@ -157,6 +159,8 @@ class SubscriptionHandlers:
     @answers(SUBSCRIPTIONS_RESET)
     async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
         acknowledged = ranges_of_text(request.acknowledged)
+        if request.until_ms is not None:
+            return await self._replay(request, request.until_ms)
 
         async def plan(topic: Topic, subscription: Subscription) -> Position:
             if request.timestamp_ms is not None:
@@ -170,6 +174,31 @@ class SubscriptionHandlers:
             await topic.subscriptions.seek(subscription, SeekTarget(target, acknowledged=acknowledged))
 
         return await self._move_each(request, plan, reset, forgets=True, acknowledged=acknowledged)
+
+    async def _replay(self, request: SubscriptionReset, until_ms: int) -> SubscriptionMoved:
+        from_ms = request.timestamp_ms
+        if from_ms is None or from_ms >= until_ms:
+            raise InvalidValue("a span that comes again needs timestamp_ms, and until_ms after it")
+        parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
+
+        async def replay(name: TopicName) -> MovedCursor:
+            topic, subscription = await self._subscription(request, name, create=parts.partitioned)
+            persistent(topic)
+            after = await topic.entries.mark_delete_at_time(from_ms)
+            last = await topic.entries.mark_delete_at_time(until_ms)
+            span = topic.ledger_list.ranges(after, last)
+            if not span:
+                raise Conflict(f"nothing that is stored of {request.topic} was published in this span")
+            cursor = subscription.cursor
+            again = _again(cursor, span)
+            before, backlog_entries, consumers = _place(subscription), subscription.backlog_entries, len(subscription.consumers)
+            acks, lasting = _acks(subscription), min(cursor.mark_delete, after)
+            if not request.dry_run:
+                await topic.subscriptions.seek(subscription, SeekTarget(after, replayed=Replayed(after, last)))
+            now = _text(lasting) if request.dry_run else _place(subscription)
+            return MovedCursor(topic.text, before, now, backlog_entries, 0, again, consumers, acks)
+
+        return await self._change(parts.names, replay, enough_of=(SubscriptionNotFound, Conflict))
 
     @answers(SUBSCRIPTIONS_EXPIRE)
     async def expire(self, request: SubscriptionExpire) -> SubscriptionMoved:
@@ -325,6 +354,21 @@ def _to_be_made(topic: Topic, name: str, start: Position, acknowledged: Sequence
     for each in acknowledged:
         cursor.acknowledge_range(*each, topic.ledger_list)
     return MovedCursor(topic.text, "", _text(cursor.mark_delete), cursor.backlog_entries(topic.ledger_list))
+
+
+def _again(cursor: Cursor, span: Sequence[tuple[int, int, int]]) -> int:
+    """How many entries of these are acknowledged, at least in part. Raises `PreconditionFailed` where a replay had too much to
+    keep."""
+    if sum(1 for _ in islice(cursor.individual_ranges(), REPLAY_RANGES_MAX + 1)) > REPLAY_RANGES_MAX:
+        raise PreconditionFailed(
+            f"the subscription has acknowledged more than {REPLAY_RANGES_MAX:,} separate ranges behind its position, which a "
+            "replay keeps: reset it instead, or wait until its backlog is smaller"
+        )
+    again = 0
+    for ledger_id, first, last in span:
+        again += last - first + 1 - cursor.unacked_count(ledger_id, first, last)
+        again += len(cursor.batches.entries_in(ledger_id, first, last))
+    return again
 
 
 def _acks(subscription: Subscription) -> AcksBefore | None:
