@@ -293,6 +293,39 @@ class ForecastShape(TypedDict):
     computed_until: str | None
 
 
+class HistoryFigures(TypedDict):
+    begins: str
+    known_seconds: float
+    messages_in: int | None
+    messages_out: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    rate_in: float | None
+    rate_out: float | None
+    throughput_in: float | None
+    throughput_out: float | None
+    peak_in: float | None
+    peak_out: float | None
+    backlog_mean: float | None
+    backlog_max: int | None
+    backlog_entries: int | None
+    oldest_age_max_seconds: float | None
+    publish_ms_mean: float | None
+    publish_ms_max: float | None
+    throttled_part: float | None
+    expired_entries: int | None
+    stored_bytes: int | None
+    producers: int | None
+    consumers: int | None
+
+
+class HistoryShape(TypedDict):
+    begins: str
+    ends: str
+    step_seconds: int
+    steps: list[HistoryFigures]
+
+
 class InvitationShape(TypedDict):
     id: str
     email: str
@@ -1253,6 +1286,7 @@ class ReportShape(TypedDict):
 class ResetRequest(TypedDict):
     position: NotRequired[Literal["earliest", "latest"]]
     publish_time_ms: NotRequired[int]
+    publish_until_ms: NotRequired[int]
     message_id: NotRequired[str]
     excluded: NotRequired[bool]
 
@@ -2640,6 +2674,24 @@ class Namespaces:
         )
         return answer
 
+    def history(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+    ) -> HistoryShape:
+        """What all topics of a namespace carried and held, step by step."""
+        answer: HistoryShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/history",
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+        )
+        return answer
+
     def policies(self, tenant: str, namespace: str) -> dict[str, Any]:
         """Policies set on a namespace."""
         answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies")
@@ -3712,6 +3764,27 @@ class Subscriptions:
         )
         return answer
 
+    def history(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+    ) -> HistoryShape:
+        """What a subscription was sent and had to acknowledge, step by step."""
+        answer: HistoryShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/history",
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+        )
+        return answer
+
     def policies(
         self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
     ) -> dict[str, Any]:
@@ -4386,6 +4459,23 @@ class Tenants:
         answer: ForecastShape = self._http.send("GET", f"tenants/{segment(tenant)}/estimate", query={"namespace": namespace})
         return answer
 
+    def history(
+        self,
+        tenant: str,
+        *,
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+    ) -> HistoryShape:
+        """What all topics of a tenant carried and held, step by step."""
+        answer: HistoryShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/history",
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+        )
+        return answer
+
     def labels(self, tenant: str) -> LabelsShape:
         """Labels of a tenant: what its costs can be summed by."""
         answer: LabelsShape = self._http.send("GET", f"tenants/{segment(tenant)}/labels")
@@ -4807,6 +4897,26 @@ class Topics:
             body=body,
             query={"dry_run": dry_run},
             idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def history(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+    ) -> HistoryShape:
+        """What a topic carried and held, step by step."""
+        answer: HistoryShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/history",
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
         )
         return answer
 
