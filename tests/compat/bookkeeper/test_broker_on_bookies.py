@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pulsar
@@ -16,6 +18,7 @@ from tests.benchmarks.real_broker import RealBroker
 from tests.compat.stock import Stock, receive
 from tests.support.bookkeeper import install
 from tests.support.bookkeeper.cluster import Cluster
+from tests.support.waiting import eventually_sync
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,6 +90,32 @@ def test_the_doctor_counts_bookies(real_cluster: Cluster) -> None:
         finding = bookies(f"bookkeeper://{real_cluster.hosts}/ledgers?ensemble={ensemble}")
         assert finding.level == level and "4 bookies take writes" in finding.says, finding
     assert "its node LAYOUT is missing" in bookies(f"bookkeeper://{real_cluster.hosts}/elsewhere").says
+
+
+def test_readiness_follows_the_bookies(real_cluster: Cluster, tmp_path: Path) -> None:
+    broker = broker_on(real_cluster, tmp_path, "readiness")
+    url = broker.addresses["ws_url"].replace("ws://", "http://") + "/readyz"
+
+    def answer() -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    eventually_sync(lambda: answer()[0] == 200, timeout_s=20)
+    killed = real_cluster.bookies[:2]
+    for bookie in killed:
+        bookie.kill()
+    eventually_sync(lambda: answer()[0] == 503, timeout_s=30)
+    _, says = answer()
+    assert "the BookKeeper of ledger_url" in says and "127.0.0.1" not in says, "where it is, not everybody may know"
+    for bookie in killed:
+        bookie.start()
+    for bookie in killed:
+        bookie.wait()
+    eventually_sync(lambda: answer()[0] == 200, timeout_s=30)
+    broker.close()
 
 
 async def test_a_broker_without_enough_bookies_is_not_ready(real_cluster: Cluster) -> None:
