@@ -143,9 +143,10 @@ oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients
 	$(BIN)/python -m tests.compat.oracle $(ARGS)
 
 .PHONY: clients
-clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript) and bookies for their tests
-	@$(BIN)/python -m tests.compat.probes install
-	@$(BIN)/python -m tests.support.bookkeeper.install
+clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript), bookies, and helm, for their tests
+	@$(BIN)/python -m tests.deploy.installed & installing=$$!; \
+	$(BIN)/python -m tests.compat.probes install; \
+	$(BIN)/python -m tests.support.bookkeeper.install; wait $$installing
 
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on
@@ -170,6 +171,11 @@ client-wheel: setup $(VENV)/.installed-test ## build dist/magnetar_client-*.whl:
 .PHONY: release
 release: setup $(VENV)/.installed-test ## make the files of a release of this commit in dist/: wheels, source archive, bill of materials; ARGS=--uncommitted
 	$(BIN)/python -m deploy.release $(ARGS)
+
+.PHONY: image
+image: release ## build the image of this commit without a daemon, and try it with a stock client; as root, with buildah and mmdebstrap
+	deploy/image/build.sh dist
+	$(BIN)/python -m deploy.image.trial $$($(BIN)/magnetar version)
 
 .PHONY: schema
 schema: setup ## write anew the tables of a new SQLite database, after a migration was added

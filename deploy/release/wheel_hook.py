@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,6 @@ def tag() -> str:
 
 class CompiledLoops(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
-    _made = ""
 
     def dependencies(self) -> list[str]:
         return [cython_pin(Path(self.root))] if self._wanted() else []
@@ -51,22 +49,24 @@ class CompiledLoops(BuildHookInterface[Any]):
         if version == "editable" or not self._wanted():
             return
         build_hot, hot_extensions = self._modules()
-        self._made = tempfile.mkdtemp(prefix="hot-loops-")
-        try:
-            modules = build_hot.build_into(Path(self._made))
-        except (subprocess.CalledProcessError, OSError) as error:
-            if choice() == "compiled":
-                raise
-            self.app.display_warning(f"The hot loops could not be compiled, the wheel has them as plain Python: {error}")
-            return
-        folder = hot_extensions.folder().relative_to(Path(self.root))
-        build_data["force_include"] |= {str(module): str(folder / module.name) for module in modules}
+        folder = hot_extensions.folder().relative_to(self.root)
+        # Installers build twice, the first time for the metadata alone: they find what they compiled.
+        made = Path(self.root, "build", folder.name)
+        if not made.exists():
+            unfinished = made.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            try:
+                build_hot.build_into(unfinished)
+            except (subprocess.CalledProcessError, OSError) as error:
+                if choice() == "compiled":
+                    raise
+                self.app.display_warning(f"The hot loops could not be compiled, the wheel has them as plain Python: {error}")
+                return
+            unfinished.rename(made)
+        build_data["force_include"] |= {str(module): str(folder / module.name) for module in sorted(made.iterdir())}
         build_data["pure_python"] = False
         build_data["tag"] = tag()
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        if self._made:
-            shutil.rmtree(self._made, ignore_errors=True)
 
     def _wanted(self) -> bool:
         if choice() == "plain":

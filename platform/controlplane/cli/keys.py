@@ -6,7 +6,7 @@ import os
 
 import click
 
-from controlplane.cli.options import settings_options
+from controlplane.cli.options import Refused, refusals, settings_options
 
 
 @click.group()
@@ -91,3 +91,25 @@ def keys_rotate_superuser(expires_days: int, **overrides: str | None) -> None:
         from controlplane.accounts import rotate_superuser_key
 
         rotate_superuser_key(settings, expires_days)
+
+
+@keys.command("make-fleet")
+@click.argument("folder")
+@refusals
+def keys_make_fleet(folder: str) -> None:
+    """Make the secrets and the certificates that all machines of a fleet have in common, in a new FOLDER."""
+    import datetime
+
+    from messaging.identity.fleet_files import create_fleet_files
+    from messaging.settings import load
+
+    settings = load({}, data_dir=folder)
+    try:
+        made = create_fleet_files(settings, datetime.datetime.now(datetime.UTC))
+    except OSError as error:
+        raise Refused(f"{folder} cannot be written ({error.strerror}): choose another folder") from None
+    click.echo(
+        f"copy {settings.data_path / 'secrets'} into the data directory of each machine, and {made} to where "
+        f"internal_tls_cert_file, internal_tls_key_file and internal_tls_ca_file name them; keep authority.key elsewhere, to "
+        f"sign certificates after these"
+    )

@@ -157,3 +157,13 @@ def test_a_second_instance_on_the_same_data_directory(tmp_path: Path) -> None:
 def test_a_certificate_that_is_not_there(tmp_path: Path) -> None:
     line = refused(magnetar("broker", "--data-dir", str(tmp_path), MAGNETAR_TLS="files"))
     assert line == "tls = 'files' needs tls_cert_file and tls_key_file: set both, or use tls = 'self-signed'"
+
+
+def test_what_machines_of_a_fleet_have_in_common_is_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    made = magnetar("keys", "make-fleet", str(folder))
+    assert made.returncode == 0 and f"copy {folder}/secrets into the data directory of each machine" in made.stdout
+    assert (folder / "tls" / "broker.pem").exists() and (folder / "secrets" / "superuser.token").exists()
+    assert refused(magnetar("keys", "make-fleet", str(folder))).startswith(f"{folder}/tls/authority.pem exists: choose an empty")
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refused(magnetar("keys", "make-fleet", str(tmp_path / "file")))
