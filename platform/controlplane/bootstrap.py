@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from controlplane.child_process import environment, python
@@ -25,6 +25,7 @@ from messaging.settings import ConfigError, Settings
 
 FULL_BYTES = 1 << 20  # less than one migration transaction may need
 NEEDED_BYTES = 16 << 20  # for all tables and the database's journal
+_LOCK = int.from_bytes(b"magnetar")  # of those that PostgreSQL keeps for applications
 
 
 def needed(settings: Settings) -> bool:
@@ -60,11 +61,16 @@ def create_first_rows(settings: Settings) -> None:
 
 
 def prepare(settings: Settings) -> None:
-    """Runs migrations and creates first rows if needed. Idempotent and safe to run concurrently. Raises `ConfigError`."""
+    """Runs migrations and creates first rows if needed. Idempotent and safe to run concurrently. Raises `ConfigError`, and
+    `SystemExit` with code 1 for what may pass by itself, such as a server that does not answer yet."""
     if not needed(settings):
         return
-    if subprocess.run(python("controlplane.bootstrap"), env={**os.environ, **environment(settings)}, check=False).returncode != 0:
+    code = subprocess.run(python("controlplane.bootstrap"), env={**os.environ, **environment(settings)}, check=False).returncode
+    if code == 2 or (code and not settings.database_url):
         raise ConfigError("the database could not be prepared: see the lines above")
+    if code:
+        sys.stderr.write("magnetar: the database could not be prepared: see the lines above. Start again\n")
+        sys.exit(1)
 
 
 def run(settings: Settings) -> None:
@@ -108,9 +114,16 @@ def _full_disk_named(settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def _locked(settings: Settings) -> Iterator[None]:
+    """One process at a time, of this machine, and with PostgreSQL of all machines, which start at once where a fleet is new."""
     (settings.data_path / "control").mkdir(mode=0o700, exist_ok=True)
-    with (settings.data_path / "control" / "prepare.lock").open("w") as file:
+    with (settings.data_path / "control" / "prepare.lock").open("w") as file, ExitStack() as stack:
         fcntl.flock(file, fcntl.LOCK_EX)
+        if settings.database_url:
+            import psycopg
+
+            # Held by a transaction, not by a session: a pooler may stand between.
+            connection = stack.enter_context(psycopg.connect(settings.database_url))
+            connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
         yield
 
 

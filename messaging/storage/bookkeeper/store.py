@@ -122,6 +122,12 @@ class BookkeeperLedgerStore:
         await self._nodes.name_generation(generation)
         self.generation = generation
 
+    async def read_generation(self) -> str:
+        """Raises `StoreError`."""
+        self._check_running()
+        self.generation = await self._nodes.generation()
+        return self.generation
+
     async def ask(self) -> None:
         """Returns when ZooKeeper has answered and there are bookies for a new ledger. Raises `StoreError`."""
         self._check_running()

@@ -84,6 +84,12 @@ class StoreNodes:
                 return
         raise Unreachable(f"{WHAT}: the node {self.path} changes all the time")
 
+    async def generation(self) -> str:
+        stored = await self._node(self.path)
+        if stored is None:
+            raise StoreError(f"{WHAT}: its node {self.path} is gone")
+        return self._read(stored).generation
+
     async def name_generation(self, generation: str) -> None:
         for _ in range(ATTEMPTS_MAX):
             stored = await self._node(self.path)

@@ -276,6 +276,10 @@ class LocalLedgerStore:
         except OSError as error:
             raise Unavailable(f"the manifest in {self.directory} cannot be written: {error}") from error
 
+    async def read_generation(self) -> str:
+        """Nobody else has the log: it is what this process knows."""
+        return self.generation
+
     async def hold(self) -> None:
         """Returns when all that was confirmed is in the files, and no commit begins until `resume`."""
         self._check_running()

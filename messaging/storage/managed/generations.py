@@ -27,6 +27,7 @@ from messaging.storage.meta_store import MetaStore
 
 KEY = "store/generation"  # of the range that is `WHOLE`
 SHARED_KEY = "store/generation-of-all"
+FIRST_LEDGER_ID = 1  # is free as long as there never was a ledger
 ACCEPTED = "accepted"  # of a log whose operator said that it takes the metadata there is
 
 
@@ -41,6 +42,10 @@ class NamedLog(Protocol):
 
     async def name_generation(self, generation: str) -> None:
         """Durable when it returns. Raises `StoreError`."""
+
+    async def read_generation(self) -> str:
+        """As it is stored now, which another broker may have changed since this one began; so is `generation` from then on. Raises
+        `StoreError`."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -82,9 +87,7 @@ async def match_shared(ledgers: NamedLog, meta: MetaStore) -> None:
     while True:
         stored = await meta.get_value(SHARED_KEY)
         if stored is not None and ledgers.generation != ACCEPTED:
-            if stored.decode() != ledgers.generation:
-                of_log = ledgers.generation or "(none)"
-                raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {stored.decode()}")
+            await _join(ledgers, meta, stored.decode())
             return
         if stored is None:
             await match(ledgers, meta)  # with one broker there was one log
@@ -97,6 +100,19 @@ async def match_shared(ledgers: NamedLog, meta: MetaStore) -> None:
         if not named:
             await ledgers.name_generation(generation)
         return
+
+
+async def _join(ledgers: NamedLog, meta: MetaStore, generation: str) -> None:
+    """The metadata has its name, and the log had another one, or none, when this broker began. Raises `GenerationConflict`,
+    `StoreError`."""
+    if generation == (ledgers.generation or await ledgers.read_generation()):
+        return
+    if not ledgers.generation and await meta.first_free_ledger_id() == FIRST_LEDGER_ID:
+        # Whoever named the metadata is about to name the log, or ended before that. It is the same name, and nothing is lost yet.
+        await ledgers.name_generation(generation)
+        return
+    of_log = ledgers.generation or "(none)"
+    raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {generation}")
 
 
 async def renew(ledgers: NamedLog, meta: MetaStore, fence: Fence, *, stopped: bool = False) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.conf import settings as django_settings
 
@@ -17,6 +18,7 @@ from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from tenants.first_rows import create_first_rows
 from tenants.models import FeedHead, Key, Namespace, Tenant, User
+from tests.support.databases import other_database
 
 
 @pytest.fixture
@@ -137,3 +139,29 @@ def test_a_postgresql_url() -> None:
     )
     assert configuration["OPTIONS"]["sslmode"] == "require"
     assert configuration["OPTIONS"]["pool"]["max_size"] >= 4
+
+
+def test_machines_that_start_at_once_prepare_one_database(tmp_path: Path, postgresql: str) -> None:
+    """They share no file that could be locked: one of them failed, with a table that was there already."""
+    code = (
+        "import sys; from controlplane import bootstrap; from messaging.settings import Settings;"
+        "bootstrap.prepare(Settings(data_dir=sys.argv[1], database_url=sys.argv[2]))"
+    )
+    with other_database(postgresql) as url:
+        machines = [tmp_path / name for name in ("one", "two", "three")]
+        for path in machines:
+            path.mkdir()
+            create_secrets(Settings(data_dir=str(path)))
+        starting = [subprocess.Popen([sys.executable, "-c", code, str(path), url], stderr=subprocess.PIPE) for path in machines]
+        errors = [process.communicate(timeout=240)[1].decode() for process in starting]
+        assert [process.returncode for process in starting] == [0, 0, 0], errors
+        with psycopg.connect(url) as connection:
+            assert connection.execute("select count(*) from tenants_user").fetchone() == (1,)
+
+
+def test_a_server_that_does_not_answer_is_tried_again(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 says that a person has to act: systemd would not start the process again."""
+    away = Settings(data_dir=settings.data_dir, database_url="postgresql://magnetar@127.0.0.1:1/magnetar")
+    with pytest.raises(SystemExit) as ended:
+        bootstrap.prepare(away)
+    assert ended.value.code == 1 and "could not be prepared" in capfd.readouterr().err

@@ -171,6 +171,11 @@ class PostgresqlLedgerStore:
         await self.thread.call(None, lambda connection: tables.name_generation(connection, generation))
         self.generation = generation
 
+    async def read_generation(self) -> str:
+        """Raises `StoreError`."""
+        self.generation = await self._read(tables.generation)
+        return self.generation
+
     async def ask(self) -> None:
         """Returns when the server has answered, behind all that waits. Raises `StoreError`."""
         await self.thread.call(None, lambda connection: None)

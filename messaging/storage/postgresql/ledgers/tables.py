@@ -94,6 +94,11 @@ def select_schema(connection: Connection) -> None:
     connection.execute("set default_transaction_isolation = 'read committed'")
 
 
+def generation(connection: Connection) -> str:
+    (name,) = _row(connection, "select generation from store")
+    return str(name)
+
+
 def name_generation(connection: Connection, generation: str) -> None:
     connection.execute("update store set generation = %s", (generation,))
 

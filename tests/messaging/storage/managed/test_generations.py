@@ -40,6 +40,9 @@ class World:
         self.write()
         self.generation = generation
 
+    async def read_generation(self) -> str:
+        return self.generation
+
     def write(self) -> None:
         if not self.writes_left:
             raise Crash
@@ -112,3 +115,51 @@ async def test_a_failed_write_leaves_both_generations_matching() -> None:
         await world.renew()
     world.name_generation = named  # type: ignore[method-assign]
     assert not await world.begin()
+
+
+class SharedLog:
+    """What several brokers have in one place, as one of them sees it that began when it was called `began_as`."""
+
+    def __init__(self, began_as: str = "", stored: str = "") -> None:
+        self.generation = began_as
+        self.stored = stored
+        self.named: list[str] = []
+
+    async def name_generation(self, generation: str) -> None:
+        self.named.append(generation)
+        self.generation = self.stored = generation
+
+    async def read_generation(self) -> str:
+        self.generation = self.stored
+        return self.stored
+
+
+async def with_metadata_called(name: str, *, ledgers: bool) -> MemoryMetaStore:
+    meta = MemoryMetaStore()
+    await meta.put_value(await meta.acquire(generations.SHARED_KEY), generations.SHARED_KEY, name.encode())
+    if ledgers:
+        await meta.next_ledger_id(await meta.acquire(WHOLE))
+    return meta
+
+
+async def test_a_broker_that_begins_beside_the_first_one_takes_the_name_that_this_one_gives() -> None:
+    """It had looked at the log before that was named, and refused to start, for a person to repair."""
+    meta = await with_metadata_called("first", ledgers=True)
+    log = SharedLog(began_as="", stored="first")
+    await generations.match_shared(log, meta)
+    assert log.generation == "first" and log.named == []
+
+
+async def test_a_broker_that_ended_between_the_two_names_leaves_nothing_that_cannot_start() -> None:
+    meta = await with_metadata_called("first", ledgers=False)
+    log = SharedLog()
+    await generations.match_shared(log, meta)
+    assert log.named == ["first"]
+
+
+async def test_a_shared_log_that_was_lost_is_refused() -> None:
+    meta = await with_metadata_called("first", ledgers=True)
+    with pytest.raises(GenerationConflict, match=r"the log is of generation \(none\), the metadata of first"):
+        await generations.match_shared(SharedLog(), meta)
+    with pytest.raises(GenerationConflict, match="the log is of generation other, the metadata of first"):
+        await generations.match_shared(SharedLog("other", "other"), meta)
