@@ -62,7 +62,7 @@ def create_first_rows(settings: Settings) -> None:
 
 def prepare(settings: Settings) -> None:
     """Runs migrations and creates first rows if needed. Idempotent and safe to run concurrently. Raises `ConfigError`, and
-    `SystemExit` with code 1 for what may pass by itself, such as a server that does not answer yet."""
+    `SystemExit` with code 1 for what may pass by itself, such as a server that has not started yet."""
     if not needed(settings):
         return
     code = subprocess.run(python("controlplane.bootstrap"), env={**os.environ, **environment(settings)}, check=False).returncode

@@ -62,8 +62,10 @@ def test_processes_share_what_they_have_to_and_nothing_else(model: dict[str, Any
     }
     for name in ("broker-1", "broker-2", "web", "worker"):
         assert mounts[name][""] == name, "a data directory of its own"
-        assert (mounts[name]["/secrets"], mounts[name]["/tls"], mounts[name]["/usage"]) == ("secrets", "tls", "usage")
+        assert (mounts[name]["/secrets"], mounts[name]["/tls"]) == ("secrets", "tls")
         assert model["services"][name]["depends_on"]["secrets"]["condition"] == "service_completed_successfully"
+        assert ("/usage" in mounts[name]) == (name in ("web", "worker")), "workers take the usage of brokers over the admin RPC"
+    assert mounts["web"]["/usage"] == mounts["worker"]["/usage"] == "usage"
     assert mounts["web"]["/reports"] == mounts["worker"]["/reports"] == "reports"
 
 

@@ -89,10 +89,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
     - { name: fleet-archive, mountPath: /fleet-archive, readOnly: true }
 {{- end }}
 
-{{- define "magnetar.mounts" -}}
-- { name: data, mountPath: /var/lib/magnetar }
+{{/* Of web processes and workers: hours of usage are computed in one place, from what brokers have, and reports are made there. */}}
+{{- define "magnetar.sharedMounts" -}}
 - { name: shared, mountPath: /var/lib/magnetar/usage, subPath: usage }
 - { name: shared, mountPath: /var/lib/magnetar/reports, subPath: reports }
+{{- end }}
+
+{{- define "magnetar.mounts" -}}
+- { name: data, mountPath: /var/lib/magnetar }
 - { name: fleet, mountPath: /fleet, readOnly: true }
 - { name: temporary, mountPath: /tmp }
 {{- if .Values.clientTlsSecretName }}
@@ -100,9 +104,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- define "magnetar.volumes" -}}
+{{- define "magnetar.sharedVolume" -}}
 - name: shared
   persistentVolumeClaim: { claimName: {{ include "magnetar.sharedClaim" . }} }
+{{- end }}
+
+{{- define "magnetar.volumes" -}}
 - name: fleet
   emptyDir: { medium: Memory, sizeLimit: 8Mi }
 - name: temporary
