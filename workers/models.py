@@ -77,6 +77,19 @@ class AuditCursor(models.Model):
         return f"{self.broker_id} up to {self.sequence} of {self.boot_id}"
 
 
+class UsageHome(models.Model):
+    """The one data directory in which hours of usage are computed, where workers are on several machines."""
+
+    number = models.PositiveSmallIntegerField(primary_key=True, default=1)  # there is one row
+    home = models.CharField(max_length=64)  # as the file usage/home in that directory says
+    machine = models.CharField(max_length=255)
+    data_dir = models.CharField(max_length=4096)
+    since = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.data_dir} on {self.machine}"
+
+
 class UsageRun(models.Model):
     """One run of the hourly usage job; also the only trace of one that failed. `hours`: versions it published."""
 

@@ -32,6 +32,8 @@ TASKS = frozenset(
         "redrive.move",
         "redrive.prepare",
         "usage.flush",
+        "usage.list_files",
+        "usage.read_file",
     }
 )
 
@@ -91,6 +93,8 @@ OF_EVERY_BROKER = frozenset(
         "topics.page",
         "topics.ranked",
         "usage.flush",
+        "usage.list_files",
+        "usage.read_file",
     }
 )
 

@@ -102,4 +102,7 @@ BlockBytes = Annotated[int, Limit("of the messages of one block, or where a piec
 NEWS = Limit(
     "what happened at a broker within a moment, by topic, namespace or tenant", bytes_max=TOPIC_BYTES_MAX, count_max=10_000
 )
+UsageFolder = Annotated[str, Limit("of usage files: an hour of a day", bytes_max=64)]
+UsageFileName = Annotated[str, Limit("of a usage file, as the broker listed it", bytes_max=255)]
+UsageOffset = Annotated[int, Limit("where a piece of a file begins, 64 bits", minimum=0, maximum=INT64_MAX)]
 LEDGERS = Limit("of one topic", count_max=100_000)

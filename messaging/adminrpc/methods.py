@@ -118,7 +118,14 @@ from messaging.adminrpc.topics import (
     TopicsRankedAsked,
     TopicTimes,
 )
-from messaging.adminrpc.usage import UsageFlush, UsageFlushed
+from messaging.adminrpc.usage import (
+    UsageFileList,
+    UsageFilePiece,
+    UsageFileRead,
+    UsageFilesPage,
+    UsageFlush,
+    UsageFlushed,
+)
 from messaging.limits.structs import structs_in
 
 BROKERS_LIST = Method("brokers.list", Request, BrokersSeen)
@@ -263,6 +270,8 @@ BACKUP_HOLD = Method("backup.hold", BackupHold, BackupHeld)
 BACKUP_KEEP = Method("backup.keep", BackupKeep, Empty)
 
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
+USAGE_LIST_FILES = Method("usage.list_files", UsageFileList, UsageFilesPage)
+USAGE_READ_FILE = Method("usage.read_file", UsageFileRead, UsageFilePiece)
 HISTORY_TAKE = Method("history.take", HistoryTake, HistoryTaken)
 KEYS_TAKE_USES = Method("keys.take_uses", KeyUsesTake, KeyUsesTaken)
 

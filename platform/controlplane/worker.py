@@ -10,8 +10,11 @@ import signal
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+
+import msgspec
 
 from controlplane.django_setup import set_up
 from messaging import logs
@@ -60,7 +63,13 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     from workers.environment import Environment, environment_of
     from workers.memory import process_memory
     from workers.process import Worker, pools_of, ready_file_of
+    from workers.usage_home import home, pools_here
 
+    ready_file = ready_file_of(settings)
+    pools = pools_here(settings, datetime.now(UTC))
+    if pools != settings.worker_pools:
+        log.info("usage-elsewhere", home=str(home()), to_do="`magnetar usage move-here` has it computed in this data directory")
+        settings = msgspec.structs.replace(settings, worker_pools=pools)
     real = environment_of(settings)
     carriers = Carriers()
     environment = Environment(settings, real.rpc, stopping, real.now, carriers)
@@ -68,7 +77,6 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     beat = Beat(worker.app) if BEAT_POOL in pools_of(settings) else None
     if beat is not None:
         ensure_schedule(settings)
-    ready_file = ready_file_of(settings)
     ready_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     parts: list[Worker | Beat] = [worker, *([beat] if beat is not None else [])]
     for part in parts:

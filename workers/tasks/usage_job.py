@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from messaging import logs
-from messaging.adminrpc.methods import USAGE_FLUSH
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.methods import BROKERS_LIST, USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
 from messaging.errors import MagnetarError
 from spark_jobs.config import Progress, Result, load_directory
@@ -18,6 +19,8 @@ from spark_jobs.death import fewer_tasks
 from workers.environment import Environment, Failed, Stopping
 from workers.findings.outages import outages_below
 from workers.models import UsageRun
+from workers.usage_files import never_taken, take_usage_files
+from workers.usage_home import home, is_home
 from workers.usage_load import known_inputs, publish
 from workers.usage_periods import current_days, current_hours
 from workers.usage_run import Current, NeedsSpark, RunDied, RunFailed, RunFiles, run_job
@@ -34,11 +37,13 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
 
     A run that fails changes no number: its row says why, and the next run finds the same hours to do. Raises `Failed`.
     """
+    if not is_home(environment.settings, environment.now()):
+        raise Failed({"why": f"usage is computed in {home()}, and not here: `magnetar usage move-here` changes that"})
     number, hours = 1, 0
     UsageRun.objects.filter(outcome=Outcome.RUNNING).update(
         outcome=Outcome.FAILED, finished_at=environment.now(), message=ABANDONED
     )
-    flushed = _flush(environment, task_id)
+    flushed = _flush(environment, task_id) | _take(environment, renew)
     while True:
         run_id = task_id if number == 1 else f"{task_id}-{number}"
         number += 1
@@ -117,6 +122,27 @@ def _flush(environment: Environment, task_id: str) -> dict[str, Any]:
     except MagnetarError as error:
         return {"not_collected": error.message}
     return {}
+
+
+def _take(environment: Environment, renew: Callable[[], None]) -> dict[str, Any]:
+    """Files of brokers on other machines. What of one that is away was taken before is computed; where nothing ever was, its hours
+    would lose what they had, so nothing is. Raises `Failed`."""
+    if not environment.settings.broker_rpc_urls:
+        return {}
+    away = ""
+    try:
+        taken = take_usage_files(environment, environment.settings.usage_lookback_days + 2, renew)
+    except MagnetarError as error:
+        taken, away = 0, error.message
+    try:
+        brokers = [broker.broker_id for broker in environment.rpc.call(BROKERS_LIST, Request()).brokers]
+    except MagnetarError as error:
+        raise Failed({"why": f"no broker answers, so it is not known whose usage there is: {error.message}"}) from None
+    if strange := never_taken(environment, brokers):
+        raise Failed(
+            {"why": f"usage files of {', '.join(strange[:8])} were never taken ({away}): start them, and the next run computes all"}
+        )
+    return {"taken": taken, **({"not_taken": away} if away else {})}
 
 
 def _end(environment: Environment, task_id: str, outcome: Outcome, message: str) -> None:

@@ -1,4 +1,5 @@
-"""`magnetar usage`: what a customer does with their usage on their own machine. Needs no platform, no database and no Spark."""
+"""`magnetar usage`: what a customer does with their usage on their own machine, without a platform, database or Spark; and where
+the platform computes it."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from typing import Any
 
 import click
 
-from controlplane.cli.options import Refused
+from controlplane.cli.options import Refused, settings_options
 
 _FILE = click.Path(path_type=Path)
 
 
 @click.group()
 def usage() -> None:
-    """Check invoices against usage."""
+    """Check invoices against usage, and say where it is computed."""
 
 
 @usage.command()
@@ -43,6 +44,24 @@ def verify(invoice_path: Path, plan_paths: tuple[Path, ...], usage_paths: tuple[
         click.echo(f"differs: {name}: {text}")
     click.echo("The invoice is right." if report.agrees else f"{len(report.differences)} differences.")
     sys.exit(0 if report.agrees else 1)
+
+
+@usage.command("move-here")
+@settings_options()
+def move_here(**overrides: str | None) -> None:
+    """Have usage computed in this data directory from now on, where workers are on several machines.
+
+    Its worker takes the files of all brokers first, so all of them have to run. Restart the workers afterwards."""
+    from datetime import UTC, datetime
+
+    from controlplane.cli.offline import control_plane
+
+    with control_plane(overrides) as settings:
+        from workers import usage_home
+
+        before = usage_home.home()
+        usage_home.move_here(settings, datetime.now(UTC))
+        click.echo(f"Usage is computed in {usage_home.home()}; before in {before or 'no place'}. Restart the workers of both.")
 
 
 def _document(path: Path) -> dict[str, Any]:
