@@ -17,6 +17,7 @@ from messaging.settings import Settings
 
 SUPERUSER_KEY_ID = "superuser-1"  # of the first one; `magnetar keys rotate-superuser` makes others
 SUPERUSER_FILE = "superuser.token"
+PLATFORM_ID_FILE = "platform-id"  # made once, and the same on all machines of a platform
 
 
 def create_secrets(settings: Settings) -> None:
@@ -34,6 +35,7 @@ def create_secrets(settings: Settings) -> None:
     for name in SERVICE_NAMES:
         create_key_pair(identity / f"{name}.key", identity / f"{name}.pub")
     create(folder / "django-secret-key", random_secrets.token_urlsafe(50))
+    create(folder / PLATFORM_ID_FILE, random_secrets.token_hex(16))
     create(folder / "console-password", random_secrets.token_urlsafe(15))
     if not (folder / SUPERUSER_FILE).exists():
         create(folder / SUPERUSER_FILE, issue_token(settings, superuser_role(settings), SUPERUSER_KEY_ID, int(time.time())))

@@ -16,6 +16,7 @@ _SECRETS = (
     "audit-verify.pem",
     "django-secret-key",
     "superuser.token",
+    "platform-id",
     "console-password",
     *(f"identity/{name}.{kind}" for name in ("web", "worker", "broker") for kind in ("key", "pub")),
 )

@@ -45,6 +45,7 @@ from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
 from messaging.broker.runtime.ownership.instance import Instance
 from messaging.broker.runtime.ownership.joining import join, join_shared, open_shared_session
 from messaging.broker.runtime.ownership.owners import Owners
+from messaging.broker.runtime.ownership.same_platform import note_platform, require_same_platform
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.wire.commands import Commands
@@ -166,6 +167,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         if shared:
             instance = Instance(folder)
             stack.callback(instance.close)
+            await require_same_platform(settings, meta)
             await generations.match_shared(store, meta)
             session = await open_shared_session(settings, meta, instance)
         else:
@@ -174,6 +176,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         if store.generation != generations.ACCEPTED:
             _require_same_age(await meta.first_free_ledger_id(), newest_ledger_id)
         owned = await take_over(store, meta, scope, after_ledger_id=newest_ledger_id)
+        if shared:
+            await note_platform(settings, meta, owned.fence)
     except PermissionError as error:
         raise ConfigError(
             f"data_dir {settings.data_dir} is not writable ({error.strerror}): change its owner, or choose another"

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from messaging.storage.ledger_store import Fence, Fenced
+import msgspec
+
+from messaging.storage.ledger_store import Fence, Fenced, StoreError
 from messaging.storage.ownership import (
     CHANGES_MAX,
     INSTANCE,
@@ -205,10 +207,17 @@ def _sessions(db: Database, now_ms: int, broker_id: str = "") -> list[BrokerSess
     """Of one broker, or all."""
     sql = f"select * from broker_session {'where broker_id = ? ' if broker_id else ''}order by broker_id"
     rows = db.execute(sql, (broker_id,) if broker_id else ())
-    return [
-        BrokerSession(name, session, tables.properties_decoder.decode(addresses), expires_ms > now_ms)
-        for name, session, addresses, expires_ms in rows
-    ]
+    return [BrokerSession(name, session, _addresses(name, data), expires_ms > now_ms) for name, session, data, expires_ms in rows]
+
+
+def _addresses(broker_id: str, data: bytes) -> dict[str, str]:
+    try:
+        return tables.properties_decoder.decode(data)
+    except msgspec.MsgspecError:
+        raise StoreError(
+            f"the row of broker {broker_id} in broker_session cannot be read, as if it was edited by hand: delete that row, and "
+            "start that broker again"
+        ) from None
 
 
 class SqlOwnershipStore:
@@ -224,6 +233,10 @@ class SqlOwnershipStore:
 
     async def _timed(self, run: Callable[..., T], *arguments: Any, turn: str = _BUNDLES) -> T:
         return await self._call(lambda db: run(db, self._now_ms(db), *arguments), turn)
+
+    async def clock_ms(self) -> int:
+        """The time of the database."""
+        return await self._timed(lambda db, now_ms: now_ms, turn=_SESSIONS)
 
     async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
         return await self._timed(open_session, broker_id, addresses, replace, turn=_SESSIONS)

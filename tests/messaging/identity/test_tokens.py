@@ -33,6 +33,7 @@ def test_secrets_are_private_complete_and_kept(settings: Settings) -> None:
         "django-secret-key",
         "superuser.token",
         "console-password",
+        "platform-id",
     }
     assert set(files) == pairs | rest
     assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o600}

@@ -38,7 +38,7 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         request_id=body.request_id,
         response=pb.LookupResponse.Connect if final else pb.LookupResponse.Redirect,
         authoritative=True,
-        broker_service_url=addresses["broker_url"],
+        broker_service_url=(through_here and addresses.get("broker_url_tls")) or addresses["broker_url"],
         proxy_through_service_url=through_here,
     )
     if addresses.get("broker_url_tls"):  # clients take one that is there for an address, even if it is empty

@@ -29,13 +29,16 @@ def place_of_other(service: Broker, wanted: str) -> BrokerPlace | None:
     """Where to connect for the broker that a CONNECT names, None for this one. Raises `NotReady`: no address but those of the
     brokers of the fleet is ever connected to."""
     name = wanted.partition("://")[2] or wanted
-    here = service.addresses
-    if name in {url.partition("://")[2] for url in (here.broker_url, here.broker_url_tls) if url}:
-        return None
-    kinds = ("broker_url", "broker_url_tls", INTERNAL_URL)
-    for url, url_tls, internal_url in zip(*(service.owners.others(kind) for kind in kinds), strict=True):
-        if name in (url.partition("://")[2], url_tls.partition("://")[2]):
-            return service.dialler.place_of({"broker_url": url, INTERNAL_URL: internal_url})
+    others = service.owners.others
+    # With TLS the plain address may be loopback's, which others have too: the one over TLS names a broker on any machine.
+    for kind in ("broker_url_tls", "broker_url"):
+        own: str = getattr(service.addresses, kind)
+        if own and name == own.partition("://")[2]:
+            return None
+        urls = zip(others(kind), others("broker_url"), others(INTERNAL_URL), strict=True)
+        for url, broker_url, internal_url in urls:
+            if url and name == url.partition("://")[2]:
+                return service.dialler.place_of({"broker_url": broker_url, INTERNAL_URL: internal_url})
     raise NotReady(f"no broker of this platform is at {name[:100]!r}: look the topic up again")
 
 

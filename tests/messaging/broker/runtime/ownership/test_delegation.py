@@ -13,8 +13,9 @@ from websockets.typing import Subprotocol
 from messaging import client as magnetar
 from messaging.broker.http.websocket.binary import BINARY_PATTERN, SUBPROTOCOL
 from messaging.broker.runtime.ownership.delegation import DelegatedClient, DelegationVerifier, act_for, delegated_client
+from messaging.broker.runtime.wire.websocket_proxy import place_of_other
 from messaging.client import errors
-from messaging.errors import AuthenticationFailed
+from messaging.errors import AuthenticationFailed, NotReady
 from messaging.identity import service_token
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
@@ -188,6 +189,17 @@ async def test_only_brokers_of_the_fleet_are_connected_to(fleet: list[RunningBro
         async with opened(first) as connection:
             await connection.send(frames.command(pb.Command.CONNECT, connect=wanting(first, wanted)))
             assert "no broker of this platform" in (await heard(connection)).error.message
+
+
+async def test_over_tls_a_broker_is_named_by_its_address_there(fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another machine its plain address is of that machine's loopback, as this broker's is of this one's."""
+    first, second = fleet
+    told = {"broker_url": first.service.addresses.broker_url, "broker_url_tls": "pulsar+ssl://m2:6651", "internal_url": ""}
+    monkeypatch.setattr(first.service.owners, "others", lambda kind: [told[kind]])
+    assert place_of_other(first.service, "pulsar+ssl://m2:6651") == first.service.dialler.place_of(told)
+    assert place_of_other(first.service, first.service.addresses.broker_url) is None
+    with pytest.raises(NotReady):
+        place_of_other(first.service, f"127.0.0.1:{second.port}")
 
 
 async def test_over_tcp_nobody_is_passed_on_and_without_a_key_nobody_at_all(fleet: list[RunningBroker]) -> None:
