@@ -45,7 +45,7 @@ def rows(url: str) -> dict[str, list[tuple[object, ...]]]:
         "platform": "select value from magnetar_broker.value where key = 'fleet/platform'",
     }
     with psycopg.connect(url) as connection:
-        return {name: sorted(connection.execute(sql).fetchall(), key=str) for name, sql in asked.items()}  # type: ignore[arg-type]
+        return {name: sorted(connection.execute(sql).fetchall(), key=str) for name, sql in asked.items()}
 
 
 async def test_secrets_of_another_platform_are_refused(tmp_path: Path, metadata_url: str) -> None:
@@ -112,7 +112,7 @@ async def test_a_row_that_was_edited_by_hand_is_an_error_that_says_so(
 ) -> None:
     async with shared_broker(tmp_path, metadata_url, 1):
         with psycopg.connect(metadata_url) as connection:
-            connection.execute(edit)  # type: ignore[arg-type]
+            connection.execute(edit)
         before = await asyncio.to_thread(rows, metadata_url)
         second = settings_of(tmp_path / "b", metadata_url, "b")
         (second.data_path / "secrets" / "platform-id").write_bytes((tmp_path / "secrets" / "platform-id").read_bytes())
