@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from messaging import logs
 from messaging.adminrpc.finding import BrokerChoice, choice_of
 from messaging.broker_files import any_broker
 from messaging.http_server.tunnel import Tunnels
@@ -16,6 +17,7 @@ from messaging.local_caller import own_address
 from messaging.settings import Settings
 from messaging.tls import certificate_files
 
+log = logs.get_logger("gateway")
 PREFIX = "/ws/"
 PORTS = {"ws": 80, "wss": 443}
 CONNECT_S = 5.0  # to one broker, before the next one is tried
@@ -53,6 +55,7 @@ class _Dialler:
                     return await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
             except OSError as error:  # a `TimeoutError` is one
                 failed = error
+                log.info("broker-away", url=url or f"ws://{to.host}:{to.port}", why=str(error) or type(error).__name__)
                 self._choice.did_not_answer(url)
         raise failed or OSError("no broker that is running has a WebSocket port")
 
