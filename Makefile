@@ -106,6 +106,10 @@ ownership: setup $(VENV)/.installed-test ## let a million things happen to a fle
 bookkeeper: setup $(VENV)/.installed-test ## let a million things happen to ledgers of BookKeeper, their writers and recoveries; STEPS=10000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.bookkeeper --steps $(STEPS) $(ARGS)
 
+.PHONY: upgrade-campaign
+upgrade-campaign: setup $(VENV)/.installed-test ## give an earlier release's platform this one under stock clients, and go back; ARGS="--from v0.1.0 --brokers 2"
+	$(BIN)/python -m tests.compat.upgrade_campaign $(ARGS)
+
 .PHONY: point-in-time
 point-in-time: setup $(VENV)/.installed-test ## restore a PostgreSQL of its own to a moment in the middle of publishing, and compare what is there
 	$(BIN)/python -m tests.compat.point_in_time

@@ -76,6 +76,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     internal_tls_key_file: str = ""  # its private key; {service} in these paths becomes web, worker, broker or cli
     internal_tls_ca_file: str = ""  # PEM, the authorities of these certificates, whose common names are such names
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
+    accept_newer_database: bool = False  # start although a newer release has changed that database (docs/upgrading.md)
     metadata_url: str = ""  # postgresql://... for the broker's metadata (a schema of its own); empty: SQLite in DATA_DIR/broker
     ledger_url: str = ""  # postgresql://... or bookkeeper://zk1:2181,zk2:2181/ledgers for messages; empty: a log in DATA_DIR/broker
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts

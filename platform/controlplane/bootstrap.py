@@ -12,14 +12,15 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from controlplane.child_process import environment, python
-from controlplane.migration_names import migration_names
+from controlplane.migration_names import known_migrations, migration_names
 from controlplane.sqlite import schema
 from messaging.settings import ConfigError, Settings
 
@@ -39,6 +40,10 @@ def create_tables(settings: Settings) -> bool:
     """Whether the tables are there; a new SQLite file gets them. Loads no Django. False: `prepare` has to. Raises `ConfigError`."""
     if not needed(settings):
         return True
+    if not settings.database_url and _sqlite_path(settings).exists():
+        with closing(sqlite3.connect(_sqlite_path(settings))) as db:
+            made = db.execute("select 1 from sqlite_master where name = 'django_migrations'").fetchone()
+            _require_known(settings, db.execute("select app, name from django_migrations") if made else ())
     if settings.database_url or not schema.matches(migration_names()):
         return False
     with _full_disk_named(settings), _locked(settings):
@@ -89,10 +94,27 @@ def run(settings: Settings) -> None:
 
 def _migrate(settings: Settings) -> None:
     from django.core.management import call_command
+    from django.db import connection
+    from django.db.migrations.recorder import MigrationRecorder
 
     with _locked(settings):
         if needed(settings):  # nobody else did so meanwhile
+            _require_known(settings, MigrationRecorder(connection).applied_migrations())
             call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
+
+
+def _require_known(settings: Settings, applied: Iterable[tuple[str, str]]) -> None:
+    """`applied`: app and name of each migration that a database has. Raises `ConfigError` where a newer release has changed it:
+    what this one does not know it could not fill."""
+    known = known_migrations()
+    apps = {name.partition(".")[0] for name in known}
+    unknown = sorted({f"{app}.{name}" for app, name in applied if app in apps} - known)
+    if unknown and not settings.accept_newer_database:
+        raise ConfigError(
+            f"a newer release has changed the control plane's database: this one does not know {', '.join(unknown[:3])}"
+            f"{', ...' if len(unknown) > 3 else ''}. Use that release, or restore the backup from before its start. If "
+            "docs/upgrading.md says that this release can work with it, set accept_newer_database = true"
+        )
 
 
 @contextmanager

@@ -21,6 +21,15 @@ MIGRATED = (
 )
 
 
+def known_migrations() -> set[str]:
+    """Those of this release, as app.name."""
+    known: set[str] = set()
+    for line in migration_names().splitlines():
+        package, *names = line.split()
+        known |= {f"{package.rpartition('/')[2]}.{name}" for name in names}
+    return known
+
+
 def migration_names() -> str:
     """Of all packages, by the names of their files."""
     lines = []

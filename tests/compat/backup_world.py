@@ -128,6 +128,14 @@ class World:
         assert answer.status == 200, f"{path}: {answer.status} {answer.text}"
         return answer.json()
 
+    def busy(self) -> dict[str, list[Sent]]:
+        stored = asyncio.run(self._stored(BUSY))
+        return {topic: [Sent.read(message.payload) for message in stored[topic]] for topic in BUSY}
+
+    def delivered(self) -> dict[str, set[str]]:
+        """Ids of what the subscriptions of the busy topics still get."""
+        return asyncio.run(_delivered(self))
+
     async def _stored(self, topics: list[str]) -> dict[str, list[Stored]]:
         found: dict[str, list[Stored]] = {}
         async with connect(self.platform.ready["broker_url"], self.token) as client:
@@ -138,14 +146,17 @@ class World:
                 ]
         return found
 
-    def deliveries(self, key: str) -> None:
-        """What each subscription of the quiet topic gets now, and nothing else; the deleted topic comes back with its own."""
+    def deliveries(self, key: str, *, from_the_bin: bool = True) -> None:
+        """What each subscription of the quiet topic gets now, and nothing else; the deleted topic comes back with its own, unless
+        its time is over."""
         client = self.stock.client(key)
         exclusive, shared = client.subscribe(QUIET, "exclusive"), client.subscribe(QUIET, "shared", pulsar.ConsumerType.Shared)
         expected = [number for number in range(COUNT) if number > UP_TO]
         assert _numbers(receive(exclusive, len(expected))) == expected and nothing_more(exclusive)
         expected = [number for number in range(COUNT) if number not in SINGLY]
         assert sorted(_numbers(receive(shared, len(expected)))) == expected and nothing_more(shared)
+        if not from_the_bin:
+            return
         (entry,) = self._get("/api/v1/tenants/acme/namespaces/orders/recycle-bin")["items"]
         self._post("POST", f"/api/v1/tenants/acme/namespaces/orders/recycle-bin/{entry['recycle_id']}/restore")
         assert _numbers(receive(client.subscribe(GONE, "was-here"), 5)) == [0, 1, 2, 3, 4]
@@ -159,6 +170,7 @@ class Traffic:
         self._key = key
         self.publishers = [Publisher(world.stock.client(key), topic) for topic in BUSY]
         self.acknowledged: dict[str, set[str]] = {}
+        self._consumers: list[Consumer] = []
         self._ready, self._ended, self._close = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._consume()), daemon=True)
         self._thread.start()
@@ -168,7 +180,7 @@ class Traffic:
 
     async def _consume(self) -> None:
         async with connect(self._world.platform.ready["broker_url"], self._key) as client:
-            consumers = [Consumer(client, topic) for topic in BUSY]
+            consumers = self._consumers = [Consumer(client, topic) for topic in BUSY]
             self.acknowledged = {consumer.topic: consumer.acknowledged for consumer in consumers}
             self._ready.set()
             await eventually(self._close.is_set, 300)
@@ -181,6 +193,13 @@ class Traffic:
 
     def acknowledgements(self) -> dict[str, set[str]]:
         return {topic: set(ids) for topic, ids in self.acknowledged.items()}
+
+    def faults(self) -> list[str]:
+        """What consumers found wrong."""
+        ended = [
+            repr(consumer.task.exception()) for consumer in self._consumers if consumer.task.done() and not self._close.is_set()
+        ]
+        return ended + [fault for consumer in self._consumers for fault in consumer.faults]
 
     def end(self) -> None:
         for publisher in self.publishers:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.migration_names import MIGRATED, migration_names
+from controlplane.migration_names import known_migrations
 from messaging.atomic_files import replace_file
 from messaging.settings import ConfigError
 from messaging.storage.local.format.directory import FORMAT_VERSION as LOG_FORMAT
@@ -138,18 +138,6 @@ def require_known(manifest: _Newer | BackupManifest) -> None:
             f"the backup was made by release {manifest.release}: its control plane has tables that this release ({VERSION}) does "
             f"not know ({', '.join(unknown[:3])}); restore it with that release or a later one"
         )
-
-
-def known_migrations() -> set[str]:
-    """Of this release, as app.name."""
-    known = set()
-    for line in migration_names().splitlines():
-        package, *names = line.split()
-        known |= {f"{package.rpartition('/')[2]}.{name}" for name in names}
-    return known
-
-
-APPS = tuple(package.rpartition("/")[2] for package in MIGRATED)
 
 
 class Problem(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -165,3 +166,30 @@ def test_a_server_that_does_not_answer_is_tried_again(settings: Settings, capfd:
     with pytest.raises(SystemExit) as ended:
         bootstrap.prepare(away)
     assert ended.value.code == 1 and "could not be prepared" in capfd.readouterr().err
+
+
+def test_a_database_that_a_newer_release_has_changed_is_refused_unless_it_is_accepted(settings: Settings) -> None:
+    bootstrap.prepare(settings)
+    path = settings.data_path / "control" / "db.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "insert into django_migrations (app, name, applied) values ('tenants', '9999_of_tomorrow', '2026-11-27')"
+        )
+        connection.execute("insert into django_migrations (app, name, applied) values ('somebody_else', '0001', '2026-11-27')")
+    connection.close()
+    (settings.data_path / "control" / "prepared").write_text("of the newer release")
+
+    def prepare(**accepted: bool) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "MAGNETAR_DATA_DIR": settings.data_dir}
+        environment |= {f"MAGNETAR_{name.upper()}": str(value).lower() for name, value in accepted.items()}
+        command = [sys.executable, "-P", "-m", "controlplane.bootstrap"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    refused = prepare()
+    assert refused.returncode != 0
+    assert "does not know tenants.9999_of_tomorrow. Use that release" in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr
+    assert bootstrap.needed(settings)
+    accepted = prepare(accept_newer_database=True)
+    assert accepted.returncode == 0, accepted.stderr
+    assert not bootstrap.needed(settings)
