@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from controlplane.doctor import checks, locate, running
 from controlplane.doctor.checks import Finding
 from controlplane.doctor.databases import databases
+from controlplane.doctor.fleet import fleet
 from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
 
@@ -23,6 +24,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     if running_state(settings.data_path) is None:
         yield from checks.free_ports(settings)
     yield from running.running(settings)
+    yield from fleet(settings)
 
 
 def run(settings: Settings, *, as_json: bool) -> int:

@@ -1,0 +1,75 @@
+"""Checks of all brokers that share the metadata, also those of other machines, asked of one that runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from controlplane.backup.brokers import running_brokers
+from controlplane.doctor.checks import Finding
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
+from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.methods import BROKERS_LIST, STATUS
+from messaging.errors import MagnetarError
+from messaging.identity import service_token
+from messaging.internal_tls import internal_client_tls
+from messaging.settings import ConfigError, Settings
+
+TIMEOUT_S = 5.0
+
+
+class Member(NamedTuple):
+    """`problem`: why a live one is not well; empty if it is. `version`: empty if it is not known."""
+
+    broker_id: str
+    live: bool
+    version: str = ""
+    problem: str = ""
+
+
+def fleet(settings: Settings) -> Iterator[Finding]:
+    """Nothing where there is one broker, or none that runs here."""
+    try:
+        urls = running_brokers(settings)
+        if not urls:
+            return
+        tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
+        rpc = AdminRpc(lambda: urls[0], token, TIMEOUT_S, tls)
+        seen = rpc.call(BROKERS_LIST, Request()).brokers
+    except (ConfigError, MagnetarError) as error:
+        yield Finding("Fleet", "warn", f"the brokers could not be listed: {error}", "see the readiness of the broker above")
+        return
+    if len(seen) > 1:
+        yield from findings([_asked(rpc, broker.broker_id) if broker.live else Member(broker.broker_id, False) for broker in seen])
+
+
+def _asked(rpc: AdminRpc, broker_id: str) -> Member:
+    try:
+        status = rpc.call(STATUS, BrokerAsked(broker_id=broker_id))
+    except MagnetarError as error:
+        return Member(broker_id, True, problem=str(error))
+    return Member(broker_id, True, status.version, "" if status.ready else status.why_not_ready)
+
+
+def findings(members: Sequence[Member]) -> Iterator[Finding]:
+    live = [member for member in members if member.live]
+    gone = sorted(member.broker_id for member in members if not member.live)
+    for member in live:
+        if member.problem:
+            do = "look at the log of that broker, and at the way from this machine to it"
+            yield Finding("Fleet", "fail", f"broker {member.broker_id}: {member.problem}", do)
+    if not any(member.problem for member in live):
+        yield Finding("Fleet", "ok", f"{len(live)} brokers are live and ready: {', '.join(member.broker_id for member in live)}")
+    if gone:
+        do = "start them again, unless they were taken out of service"
+        yield Finding("Fleet", "warn", f"not seen lately: {', '.join(gone)}", do)
+    versions = {
+        version: [m.broker_id for m in live if m.version == version] for version in sorted({m.version for m in live if m.version})
+    }
+    if len(versions) > 1:
+        says = "; ".join(f"{version}: {', '.join(ids)}" for version, ids in versions.items())
+        yield Finding(
+            "Releases", "warn", f"brokers of several releases: {says}", "finish the upgrade, docs/upgrading.md has the order"
+        )

@@ -1,0 +1,44 @@
+"""What the doctor says of brokers that share their metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.doctor import fleet as of_fleet
+from controlplane.doctor.fleet import Member, findings, fleet
+from messaging.identity import create_secrets
+from messaging.settings import Settings
+
+
+def test_brokers_that_are_well() -> None:
+    (finding,) = findings([Member("a", True, "0.1.0"), Member("b", True, "0.1.0")])
+    assert finding.level == "ok" and "2 brokers" in finding.says and "a, b" in finding.says
+
+
+def test_each_that_is_not_ready_is_named_with_the_reason() -> None:
+    found = list(
+        findings([Member("a", True, "0.1.0"), Member("b", True, "", "the log failed"), Member("c", True, "", "no answer")])
+    )
+    assert [(each.level, each.says) for each in found] == [("fail", "broker b: the log failed"), ("fail", "broker c: no answer")]
+    assert all(each.do for each in found)
+
+
+def test_one_that_was_not_seen_lately_and_one_of_another_release() -> None:
+    well, gone, releases = findings([Member("a", True, "0.1.0"), Member("b", True, "0.2.0"), Member("c", False)])
+    assert well.level == "ok"
+    assert gone.level == "warn" and gone.says == "not seen lately: c"
+    assert releases.level == "warn" and releases.says == "brokers of several releases: 0.1.0: a; 0.2.0: b" and releases.do
+
+
+def test_nothing_is_said_where_no_broker_runs(tmp_path: Path) -> None:
+    assert list(fleet(Settings(data_dir=str(tmp_path)))) == []
+
+
+def test_brokers_that_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    create_secrets(settings)
+    monkeypatch.setattr(of_fleet, "running_brokers", lambda settings: ["http://127.0.0.1:1"])
+    (finding,) = fleet(settings)
+    assert finding.level == "warn" and "could not be listed" in finding.says and finding.do
