@@ -24,6 +24,7 @@ from django.utils.crypto import constant_time_compare
 from admin_ui.addresses import full_name
 from admin_ui.permissions import CONSOLE
 from admin_ui.sign_in import activity
+from admin_ui.time_zones import in_zone_of
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
@@ -81,12 +82,13 @@ def page(view: View[P]) -> Guarded[P]:
                 deny(request, f"lacks {action.value!r} on a tenant that is not theirs to see")
                 raise Http404
             raise PermissionDenied(_DENIED[bool(resource.tenant)])
-        if not resource.tenant:
-            return view(request, *args, **kwargs)
-        with tenant_scope(resource.tenant):
-            if not exists(resource):
-                raise Http404
-            return view(request, *args, **kwargs)
+        with in_zone_of(request):
+            if not resource.tenant:
+                return view(request, *args, **kwargs)
+            with tenant_scope(resource.tenant):
+                if not exists(resource):
+                    raise Http404
+                return view(request, *args, **kwargs)
 
     guarded.guarded = True  # type: ignore[attr-defined]  # for the test that no view goes without
     return cast("Guarded[P]", guarded)

@@ -1,17 +1,20 @@
-"""What comes due when, as columns: the next hour by minutes, the rest of a day by hours, later by days. Pure."""
+"""What comes due when, as columns: the next hour by minutes, the rest of a day by hours, later by days."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+
+from django.utils import timezone
 
 from admin_ui.formatting import exact
 from messaging.adminrpc.delayed import DelayedBucket
-from messaging.times import time_text
+from messaging.times import EPOCH, TIME_MS_MAX
 from workers.billing.charts import GAP_PART, Bar, Part, bars_of
 
 HEIGHT = 80.0
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,6 @@ def _span(title: str, buckets: Sequence[DelayedBucket]) -> Span:
 
 
 def _when(bucket: DelayedBucket) -> str:
-    """In UTC, as far as it matters."""
-    begin = time_text(bucket.from_ms)[:16].replace("T", " ")
-    return f"{begin} UTC" if bucket.until_ms is not None else f"after {begin} UTC"
+    """To the minute."""
+    begin = timezone.localtime(EPOCH + timedelta(milliseconds=min(bucket.from_ms, TIME_MS_MAX - DAY_MS)))
+    return f"{begin:%Y-%m-%d %H:%M %Z}" if bucket.until_ms is not None else f"after {begin:%Y-%m-%d %H:%M %Z}"

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest
+from admin_ui.time_zones import chosen_zone
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.roles import OF_TENANT
@@ -71,7 +72,7 @@ def crumbs(tenant: str = "", namespace: str = "", *further: tuple[str, str]) -> 
 
 def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, status: int = 200, **context: Any) -> HttpResponse:
     """The page. Nothing of the console is kept by caches: a page that was shown to one person is not for the next."""
-    full = {"nav": nav, "theme": theme_of(request), **context}
+    full = {"nav": nav, "theme": theme_of(request), "time_zone": chosen_zone(request), **context}
     response = render(request, f"admin_ui/{template}", full, status=status)
     response["Cache-Control"] = "no-store"
     return response

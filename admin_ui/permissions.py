@@ -38,6 +38,12 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:sessions"): Action.AUTHENTICATED,
     ("POST", "console:sessions"): Action.AUTHENTICATED,
     ("GET", "console:jump"): Action.AUTHENTICATED,
+    ("GET", "console:views"): Action.AUTHENTICATED,
+    ("GET", "console:view_create"): Action.AUTHENTICATED,  # of a page of a tenant: it is looked whether they may see the tenant
+    ("POST", "console:view_create"): Action.AUTHENTICATED,
+    ("POST", "console:view_delete"): Action.AUTHENTICATED,  # one's own
+    ("GET", "console:time_zone"): Action.AUTHENTICATED,
+    ("POST", "console:time_zone"): Action.AUTHENTICATED,
     ("GET", "console:tune"): Action.AUTHENTICATED,  # reads nothing: from what the address says
     # Documents: the same for everybody, of no tenant, and somebody who cannot sign in yet needs them most
     ("GET", "console:docs"): Action.PUBLIC,
@@ -371,6 +377,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:platform_audit_stream"): "audit_stream.set",
     ("POST", "console:platform_audit_stream_delete"): "audit_stream.delete",
     ("POST", "console:spend_caps"): "spend_cap",  # .set or .remove
+    ("POST", "console:view_create"): "view.save",
+    ("POST", "console:view_delete"): "view.delete",
     ("POST", "console:person_create"): "person.create",
     ("POST", "console:person_password"): "person.set_password",
     ("POST", "console:person_active"): "person.set_active",

@@ -48,12 +48,14 @@ from admin_ui.views import (
     subscriptions,
     tasks,
     tenants,
+    time_zone,
     topic_operations,
     topic_storage,
     topics,
     tuning,
     usage,
     usage_runs,
+    views,
 )
 from admin_ui.views.rights import access, roles, teams, token_issuers
 
@@ -77,6 +79,10 @@ urlpatterns = [
     path("account/sessions", sessions.sessions, name="sessions"),
     path("jump", jump.jump, name="jump"),
     path("language", language.language, name="language"),
+    path("views", views.views, name="views"),
+    path("new-view", views.view_create, name="view_create"),
+    path("views/<int:view>/delete", views.view_delete, name="view_delete"),
+    path("account/time-zone", time_zone.time_zone, name="time_zone"),
     path("tenants", tenants.tenants, name="tenants"),
     path("new-tenant", tenants.tenant_create, name="tenant_create"),
     path(_TENANT, tenants.tenant, name="tenant"),

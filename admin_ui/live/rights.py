@@ -21,7 +21,7 @@ from tenants.scoping import platform_scope
 INTERVAL_S = 0.5
 RECORDS_MAX = 500  # of one look; where there are more, everybody is looked at again
 # What many records are about, and what takes nothing away from anybody. By the first part of an action's name.
-_HARMLESS = frozenset({"broker", "delayed", "denied", "message", "redrive", "subscription", "topic"})
+_HARMLESS = frozenset({"broker", "delayed", "denied", "message", "redrive", "subscription", "topic", "view"})
 log = structlog.get_logger(__name__)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from django import forms
 
+from admin_ui.time_zones import zoned_label
 from messaging.adminrpc.browse import TEXT_BYTES_MAX
 from messaging.payloads.filters import COMPARISONS
 from messaging.payloads.reading import FORMATS
@@ -13,7 +14,7 @@ from messaging.payloads.reading import FORMATS
 BEGINNINGS = (
     ("newest", "The newest"),
     ("oldest", "The oldest"),
-    ("time", "A time (UTC)"),
+    ("time", "A time"),
     ("message", "A message id"),
     ("subscription", "A subscription"),
 )
@@ -57,8 +58,8 @@ class SearchForm(forms.Form):
     compare = _choice("Compare", _COMPARISON_CHOICES)
     value = _text("Value", "4711")
     property_is = _text("Property", "NAME or NAME=VALUE")
-    published_from = _text("Published from (UTC)", "2026-03-01 14:00")
-    published_until = _text("Published before (UTC)", "2026-03-01 15:00")
+    published_from = _text(zoned_label("Published from"), "2026-03-01 14:00")
+    published_until = _text(zoned_label("Published before"), "2026-03-01 15:00")
     format = _choice("Show payloads as", _FORMAT_CHOICES)
     columns = _text("Columns", "id, who.name")
 

@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from admin_ui.forms import PLAIN
+from admin_ui.time_zones import local_text, zoned_label
 from messaging.limits.sizes import INT64_MAX
 
 _UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
@@ -42,13 +43,13 @@ class ResetForm(forms.Form):
         choices=((_TIME, "a time"), (_MESSAGE, "a message"), *_TARGETS),
     )
     time = forms.DateTimeField(
-        label="Time (UTC)",
+        label=zoned_label("Time"),
         required=False,
         widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
         help_text="As 2026-03-01 14:00. The first message that comes is the first one published then or later.",
     )
     until = forms.DateTimeField(
-        label="Only what was published before (UTC)",
+        label=zoned_label("Only what was published before"),
         required=False,
         widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
         help_text="With a time: of the span up to here everything comes again, and all else stays as it is. Empty: no end.",
@@ -90,12 +91,11 @@ class ResetForm(forms.Form):
         """As a sentence."""
         to = str(self.cleaned_data["to"])
         if to == _TIME:
-            time = self.cleaned_data["time"].astimezone(UTC)
+            since = local_text(self.cleaned_data["time"])
             if self.cleaned_data["until"] is not None:
-                until = self.cleaned_data["until"].astimezone(UTC)
-                span = f"from {time:%Y-%m-%d %H:%M:%S} until {until:%Y-%m-%d %H:%M:%S} UTC"
+                span = f"from {since} until {local_text(self.cleaned_data['until'])}"
                 return f"What was published {span} comes again. All else stays acknowledged, or waits, as it is."
-            return f"It continues with the first message published at {time:%Y-%m-%d %H:%M:%S} UTC or later."
+            return f"It continues with the first message published at {since} or later."
         return f"It continues with {f'message {self.position}' if to == _MESSAGE else dict(_TARGETS)[to]}."
 
     @property

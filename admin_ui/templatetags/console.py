@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django import template
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from admin_ui import formatting as formatting
+from admin_ui import time_zones
 
 register = template.Library()
 _SWAPPED = str.maketrans(",.", ".,")
@@ -33,21 +34,34 @@ for _form in (formatting.count, formatting.exact, formatting.rate, formatting.si
 
 @register.filter
 def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
-    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "second" (with seconds), "clock", "ago" or "for"
-    (without the word). Takes a datetime or ms since 1970."""
+    """A `<time>` in the person's zone, which local-time.js keeps true: `form` is "full", "second" (with seconds), "clock", "ago" or
+    "for" (without the word). Takes a datetime or ms since 1970."""
     if value is None or value == "":
         return ""
     if not isinstance(value, datetime):
         value = datetime.fromtimestamp(value / 1000, UTC)
-    value = value.astimezone(UTC)
+    local = timezone.localtime(value)
     text = (
-        f"{value:%H:%M:%S} UTC"
+        f"{local:%H:%M:%S %Z}"
         if form == "clock"
-        else f"{value:%Y-%m-%d %H:%M:%S} UTC"
+        else f"{local:%Y-%m-%d %H:%M:%S %Z}"
         if form == "second"
-        else f"{value:%Y-%m-%d %H:%M} UTC"
+        else f"{local:%Y-%m-%d %H:%M %Z}"
     )
+    value = value.astimezone(UTC)
     return format_html('<time datetime="{}" data-form="{}">{}</time>', f"{value:%Y-%m-%dT%H:%M:%SZ}", form, text)
+
+
+@register.simple_tag
+def time_zone() -> str:
+    """The name of the zone in which the page shows times and takes them."""
+    return time_zones.zone_name()
+
+
+@register.filter
+def typed_time(text: str) -> str:
+    """A time of the address, as somebody types it in their zone."""
+    return time_zones.typed(text)
 
 
 @register.filter

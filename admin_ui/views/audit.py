@@ -14,6 +14,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
+from admin_ui.time_zones import in_utc
 from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.audited import DENIED
 from tenants.actions.audit import sign_audit_head
@@ -94,6 +95,8 @@ def _asked_of_chain(request: ConsoleRequest) -> HttpResponse:
 
 
 def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], *, of_tenant: bool, **context: Any) -> HttpResponse:
+    if in_utc_address := in_utc(request, ("since", "until")):
+        return in_utc_address
     asked = {name: request.GET.get(name, "").strip() for name in _ASKED}
     found = Page([], None)
     try:

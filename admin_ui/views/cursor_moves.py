@@ -15,6 +15,7 @@ from admin_ui.form_pages import confirm_page
 from admin_ui.moves.forms import ExpireForm, ResetForm, SkipForm
 from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.time_zones import of_address
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.subscriptions import SubscriptionMoved
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
@@ -114,10 +115,10 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
 
 def _given_of_chart(query: QueryDict) -> dict[str, str] | None:
     """A chart gives a time, or ms since 1970, in the address: what that would do is shown at once."""
-    given = {name: str(value) for name, value in query.items() if name in ("time", "until")}
+    given = {name: of_address(str(value)) for name, value in query.items() if name in ("time", "until")}
     at_ms = query.get("time_ms", "")
     if at_ms.isdecimal() and len(at_ms) < 15:
-        given["time"] = time_text(int(at_ms))[:19].replace("T", " ")
+        given["time"] = of_address(time_text(int(at_ms))[:19])
     return {"to": "time", **given} if "time" in given else None
 
 

@@ -13,6 +13,7 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.due_chart import HEIGHT, spans
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
+from admin_ui.time_zones import zoned_label
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import DELAYED_COUNTS
 from messaging.adminrpc.topics import TopicRef
@@ -35,7 +36,7 @@ class ChangeForm(forms.Form):
 
     message = forms.CharField(required=False, max_length=80)
     key = forms.CharField(required=False, max_length=NAME_LENGTH_MAX, strip=False)
-    deliver_at = forms.DateTimeField(required=False, label="New time (UTC)")
+    deliver_at = forms.DateTimeField(required=False, label=zoned_label("New time"))
     decision = forms.ChoiceField(choices=[("cancel", "cancel"), ("reschedule", "reschedule")])
 
     def clean(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from admin_ui.messages.form import FIELDS, SearchForm, first_fields, further_fie
 from admin_ui.messages.rows import columns_found, is_whole, shown, whole_text
 from admin_ui.messages.search import SHOWN, Search, search_of
 from admin_ui.pages import crumbs, navigation, sentence, show
+from admin_ui.time_zones import in_utc, typed
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.methods import MESSAGES_TRACE
@@ -40,8 +41,13 @@ def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
     if receipt := request.GET.get("receipt", "").strip():
         state_of(request).nothing_read = True
         return HttpResponseRedirect(_looked_up(name, receipt, (tenant, namespace, topic)))
+    times = ("published_from", "published_until", *(("at",) if request.GET.get("begin") == "time" else ()))
+    if in_utc_address := in_utc(request, times):
+        state_of(request).nothing_read = True
+        return in_utc_address
     found, problem = _read(request, lambda: _found(request, name, search_of(name, request.GET)))
-    form = SearchForm({"begin": "newest", **request.GET.dict()})
+    shown = {field: typed(text) if field in times else text for field, text in request.GET.dict().items()}
+    form = SearchForm({"begin": "newest", **shown})
     part = "parts/messages_found.html" if request.headers.get("HX-Request") else "pages/messages.html"
     return show(
         request,

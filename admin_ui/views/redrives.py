@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.messages.publish_form import PublishForm, initial_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.time_zones import zoned_label
 from admin_ui.views.message_files import message_to_edit
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.redrive import RedriveEdit
@@ -48,9 +49,9 @@ class RedriveForm(forms.Form):
         label="Dead-lettered from subscription", required=False, max_length=NAME_LENGTH_MAX, help_text="Empty: any."
     )
     published_from = forms.DateTimeField(
-        label="Published from (UTC)", required=False, help_text="2026-03-01 08:00. Empty: any time."
+        label=zoned_label("Published from"), required=False, help_text="2026-03-01 08:00. Empty: any time."
     )
-    published_until = forms.DateTimeField(label="Published before (UTC)", required=False)
+    published_until = forms.DateTimeField(label=zoned_label("Published before"), required=False)
     redriven_max = forms.IntegerField(
         label="Redriven at most", initial=3, min_value=0, max_value=1000, help_text="One that was redriven so often stays. 0: any."
     )

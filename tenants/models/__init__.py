@@ -18,6 +18,7 @@ from tenants.models.teams import Team, TeamMember, TeamRole
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
 from tenants.models.user import User
+from tenants.models.views import SavedView
 
 __all__ = [
     "AuditChain",
@@ -44,6 +45,7 @@ __all__ = [
     "ProviderLogin",
     "Recycled",
     "RecycledRow",
+    "SavedView",
     "SubscriptionGrant",
     "Team",
     "TeamMember",

@@ -14,11 +14,13 @@ class User(AbstractUser):
 
     `session_epoch`: sessions that began with a lower one are over. `must_verify_email`: they created the account themselves and
     have not shown yet that its address is theirs; until then they cannot sign in. `has_second_factor`: a passkey, security key or
-    app is set up, so that signing in asks for it; kept by `admin_ui.sign_in.factors`."""
+    app is set up, so that signing in asks for it; kept by `admin_ui.sign_in.factors`. `time_zone`: in which the console shows times
+    and takes them, a name of the IANA database; "": that of the browser."""
 
     session_epoch = models.PositiveIntegerField(default=0)
     must_verify_email = models.BooleanField(default=False)
     has_second_factor = models.BooleanField(default=False)
+    time_zone = models.CharField(max_length=64, blank=True, default="")
 
     provider_asks_second_factor = False  # set for a session that began with a sign-in provider
 

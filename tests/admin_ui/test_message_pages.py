@@ -82,7 +82,7 @@ def test_a_search_that_found_nothing_yet_goes_on_by_itself_and_can_be_stopped(
         ({"path": "$..x"}, "is not understood"),
         ({"columns": ",".join("abcdefghi")}, "are more than fit"),
         ({"begin": "subscription", "at": "absent"}, "absent"),
-        ({"published_from": "2026-03-01 14:00", "published_until": "2026-03-01"}, "not after its beginning"),
+        ({"published_from": "2026-03-01T14:00:00Z", "published_until": "2026-03-01T00:00:00Z"}, "not after its beginning"),
     ],
 )
 def test_what_is_not_understood_is_said(browse: Browse, broker: ConsoleBroker, query: dict[str, str], problem: str) -> None:

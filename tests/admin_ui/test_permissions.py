@@ -55,6 +55,7 @@ FILLING: dict[str, object] = {
     "rule": "a1",
     "page": "getting-started",
     "picture": "console.png",
+    "view": 999_999,
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -262,36 +263,6 @@ def test_the_list_holds_only_what_is_yours(browse: Callable[[str], Client]) -> N
     assert b"acme" not in browse("stranger").get("/tenants").content
     both = browse("superuser").get("/tenants").content
     assert b"acme" in both and b"globex" in both
-
-
-def test_jump_finds_only_what_is_yours(browse: Callable[[str], Client]) -> None:
-    def found(person: str, words: str) -> set[str]:
-        return {entry["label"] for entry in browse(person).get("/jump", {"q": words}).json()["found"]}
-
-    assert found("owner", "placed") == {"acme/orders/placed"}
-    assert found("teammate", "acme") == {"acme", "acme/orders", "acme/orders/placed"}
-    assert found("stranger", "placed") == set()
-    assert found("stranger", "acme") == set()
-
-
-def test_jump_finds_subscriptions_keys_and_pages_by_name(browse: Callable[[str], Client], world: ConsoleBroker) -> None:
-    def found(person: str, words: str) -> dict[str, str]:
-        return {entry["label"]: entry["kind"] for entry in browse(person).get("/jump", {"q": words}).json()["found"]}
-
-    create_key_of_acme()
-    world.real.add("persistent://acme/orders/placed", "invoicing")
-    assert found("teammate", "invoic") == {"invoicing on acme/orders/placed": "subscription"}
-    assert found("owner", "checkout") == {"checkout@acme": "key"}
-    assert found("superuser", "platf") == {"Platform": "page"}
-    assert found("teammate", "checkout") == {}  # keys are for administrators of the tenant, so is the page of the platform
-    assert found("owner", "platf") == found("stranger", "invoic") == found("stranger", "checkout") == {}
-
-
-def test_jump_says_what_is_missing_while_the_broker_does_not_answer(browse: Callable[[str], Client], world: ConsoleBroker) -> None:
-    world.cut("the broker does not answer")
-    answer = browse("owner").get("/jump", {"q": "acme"}).json()
-    assert {entry["kind"] for entry in answer["found"]} == {"tenant", "namespace"}
-    assert "Topics and subscriptions could not be searched" in answer["note"]
 
 
 def test_a_page_without_a_row_is_refused(world: ConsoleBroker) -> None:

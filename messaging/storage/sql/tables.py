@@ -125,13 +125,13 @@ def _search(db: Database, domain: str, tenant: str, words: str, limit: int) -> S
     """Of the topics whose names begin with `domain`."""
     begin, end = (f"{domain}{tenant}/", f"{domain}{tenant}0") if tenant else (domain, f"{domain[:-1]}0")  # "0" follows "/"
     within = (begin, end, len(domain) + 1, words, limit)
-    of_topics = "name >= ? and name < ? and instr(lower(substr(name, ?)), ?) > 0 order by name limit ?"
+    of_topics = "name >= ? and name < ? and instr(lower(substr(name, ?)), ?) > 0"
     stem = "rtrim(topic.name, '0123456789')"  # of a partition: its topic's name, and "-partition-", which has 11 characters
     is_stem = f"{stem} <> topic.name and substr({stem}, length({stem}) - 10) = '-partition-'"
     parent = f"case when length({stem}) > 11 then substr({stem}, 1, length({stem}) - 11) else '' end"
     is_partition = f"{is_stem} and exists (select 1 from partitioned where partitioned.name = {parent})"
-    plain = db.execute(f"select name from topic where not ({is_partition}) and {of_topics}", within)
-    partitioned = db.execute(f"select name from partitioned where {of_topics}", within)
+    plain = db.execute(f"select name from topic where {of_topics} and not ({is_partition}) order by name limit ?", within)
+    partitioned = db.execute(f"select name from partitioned where {of_topics} order by name limit ?", within)
     topics = sorted(name for (name,) in [*plain, *partitioned])[:limit]
     of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) > 0 order by topic, name"
     matches: dict[tuple[str, str], None] = {}

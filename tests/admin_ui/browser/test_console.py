@@ -139,7 +139,7 @@ def test_the_keyboard(visit: Callable[..., Page]) -> None:
     page.wait_for_url("**/tenants")
     page.keyboard.press("Control+k")
     page.keyboard.type("placed")
-    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.get_by_role("option").first).to_have_text("acme/orders/placedtopic")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{NAMESPACE}/topics/placed")
 
@@ -195,3 +195,36 @@ def problems(page: Page) -> list[str]:
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found.append("the page scrolls sideways")
     return found
+
+
+def test_an_action_is_found_and_begun_by_keyboard_alone(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    broker.real.add("persistent://acme/orders/placed", "invoicing")
+    page = visit("owner", "/tenants/acme")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("reset invoic")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/topics/placed/subscriptions/invoicing/reset$"))
+
+
+def test_a_page_is_saved_as_it_is_and_found_again(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    broker.set_rows("acme/orders", [live_row(f"persistent://acme/orders/{name}") for name in ("alpha", "beta")])
+    page = visit("owner", "/tenants/acme/namespaces/orders")
+    page.keyboard.press("/")
+    page.keyboard.type("be")
+    expect(page.locator("tbody th a")).to_have_text(["beta"])
+    page.get_by_role("link", name="Save this view").click()
+    page.get_by_label("Name").fill("The betas")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/namespaces/orders\?q=be$"))
+    page.goto("/now")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("betas")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody th a")).to_have_text(["beta"])
+
+
+def test_times_name_the_zone_of_the_browser_and_forms_take_it(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    page = visit("owner", "/tenants/acme", timezone_id="Asia/Tokyo")
+    expect(page.locator("time[data-form=full]").first).to_contain_text("GMT+9")
+    page.goto("/tenants/acme/audit")
+    expect(page.get_by_text("From (Asia/Tokyo)")).to_be_attached()

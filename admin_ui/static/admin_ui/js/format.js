@@ -1,4 +1,4 @@
-// Numbers, sizes and times as people read them. Pure: no document, no clock but the argument.
+// Numbers, sizes and times as people read them. Pure but for the zone of times: no clock but the argument.
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -34,9 +34,21 @@ export function total({ known, least }, form) {
   return (least ? "\u2265 " : "") + form(known);
 }
 
-/** Clock time of the reader's zone, to the second. */
+// The zone that the reader chose, or that of the browser.
+const chosen = globalThis.document?.documentElement.dataset.timeZone;
+export const timeZone = chosen || Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+const clocks = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+const MOMENT = { timeZone, day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+const [minutes, seconds] = [MOMENT, { ...MOMENT, second: "2-digit" }].map((form) => new Intl.DateTimeFormat("en-GB", form));
+
+/** Clock time of the reader's zone, which it names, to the second. */
 export function clock(ms) {
-  return new Date(ms).toLocaleTimeString("en-GB");
+  return clocks.format(ms);
+}
+
+/** The day with it, to the minute or to the second. */
+export function moment(ms, toTheSecond = false) {
+  return (toTheSecond ? seconds : minutes).format(ms);
 }
 
 export function ago(ms, now) {

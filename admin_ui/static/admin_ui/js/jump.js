@@ -17,7 +17,7 @@ if (dialog) {
   const ask = async () => {
     const mine = (asked += 1);
     hint.textContent = "Searching\u2026";
-    const response = await fetch(`${dialog.dataset.source}?q=${encodeURIComponent(input.value)}`).catch(() => null);
+    const response = await fetch(`${dialog.dataset.source}&q=${encodeURIComponent(input.value)}`).catch(() => null);
     if (mine !== asked) return;
     if (!response?.ok) { hint.textContent = "The console is not responding."; return; }
     const { found, note } = await response.json();

@@ -1,23 +1,25 @@
-// <time datetime="..." data-form="full|second|clock|ago|for">: the server writes UTC; this shows the reader's zone, and keeps "ago" true.
-// The title has UTC too, in which forms of searches and resets take times.
+// <time datetime="..." data-form="full|second|clock|ago|for">: shows the reader's zone, and keeps "ago" true. The title has UTC too, as
+// logs and other people's pages do. The server is told the zone of the browser, so that forms take times in it.
 
-import { ago, clock } from "./format.js";
+import { ago, clock, moment } from "./format.js";
 
 function show(root) {
   const now = Date.now();
   for (const element of root.querySelectorAll("time[data-form]")) {
     const ms = Date.parse(element.dateTime);
     if (Number.isNaN(ms)) continue;
-    const full = new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+    const full = moment(ms, true);
     element.title = `${full}, ${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
     element.textContent = element.dataset.form === "clock" ? clock(ms)
       : element.dataset.form === "for" ? ago(ms, now)
       : element.dataset.form === "ago" ? (ms > now ? `in ${ago(now, ms)}` : `${ago(ms, now)} ago`)
       : element.dataset.form === "second" ? full
-      : new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+      : moment(ms);
   }
 }
 
+const ofBrowser = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (ofBrowser) document.cookie = `time_zone=${ofBrowser}; path=/; max-age=31536000; samesite=lax`;
 show(document);
 setInterval(() => show(document), 10_000);
 document.addEventListener("htmx:afterSettle", (event) => show(event.target));

@@ -1,0 +1,1 @@
+"""The jump dialog: pages, actions and everything that has a name, found from the keyboard."""

@@ -1,0 +1,252 @@
+"""What somebody finds with some words: only what they may see, and a bounded number of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.db.models import Q
+from django.urls import reverse
+
+from admin_ui import broker
+from admin_ui.access import ConsoleRequest
+from admin_ui.addresses import short_name
+from admin_ui.docs_site.search import search
+from admin_ui.jump.places import (
+    FILLERS,
+    NAMESPACE,
+    OF_SUBSCRIPTION,
+    OF_TOPIC,
+    PLATFORM,
+    TENANT,
+    WORD_LENGTH_MIN,
+    Place,
+    acts,
+    matches,
+)
+from admin_ui.permissions import CONSOLE
+from messaging.adminrpc.methods import NAMES_SEARCH
+from messaging.adminrpc.topics import NamesSearch, SearchResult
+from messaging.permissions.model import NOTHING, Action, Resource
+from messaging.policies.groups import SUBJECTS
+from messaging.policies.model import Level
+from messaging.protocol.names import NON_PERSISTENT
+from tenants.actions.saved_views import views_of
+from tenants.models import Key, Membership, Namespace, User
+from tenants.scoping import platform_scope, tenant_scope
+
+OF_A_KIND_MAX = 20
+TENANTS_SEARCHED_MAX = 100  # for topics and subscriptions, in one question to the broker
+TENANTS_WITH_PAGES_MAX = 3
+NAMED_MAX = 3  # topics and subscriptions on which actions are offered
+DOCUMENTS_MAX = 3
+DOCUMENTATION = "documentation"
+Entry = dict[str, str]
+
+
+@dataclass
+class Finder:
+    """`words`: what was typed, in lower case. `tenants`: those that the person may see. `tenant`, `namespace` (local): where the
+    person is, "" for nowhere."""
+
+    request: ConsoleRequest
+    words: str
+    tenants: list[str]
+    tenant: str = ""
+    namespace: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def found(self, limit: int) -> list[Entry]:
+        """Up to one more than `limit`: what is called exactly so first, what begins so next; of these in the order of the kinds."""
+        entries: dict[tuple[str, str], Entry] = {}
+        for source in (
+            self._views,
+            self._places,
+            self._policies,
+            self._from_database,
+            self._people,
+            self._from_broker,
+            self._documents,
+        ):
+            if source == self._documents and len(entries) > limit:
+                break
+            for entry in source():
+                entries.setdefault((entry["kind"], entry["url"]), entry)
+        return sorted(entries.values(), key=self._rank)[: limit + 1]
+
+    def _rank(self, entry: Entry) -> int:
+        label = entry["label"].lower()
+        if entry["kind"] == DOCUMENTATION:
+            return 3
+        return 0 if label == self.words or label.endswith(f"/{self.words}") else 1 if label.startswith(self.words) else 2
+
+    # --- from what the console is
+
+    def _places(self) -> Iterator[Entry]:
+        words = self.words.split()
+        if not words:
+            return
+        yield from (self._entry(place.label, "page", place.route) for place in PLATFORM if self._fits(place, words))
+        for tenant in self._near_tenants(words):
+            for place in TENANT:
+                if self._fits(place, words, Resource(tenant), tenant):
+                    yield self._entry(place.label.format(tenant=tenant), _kind(place), place.route, tenant)
+        for name in self._near_namespaces(words):
+            tenant, _, local = name.partition("/")
+            for place in NAMESPACE:
+                if self._fits(place, words, Resource(tenant, name), name):
+                    yield self._entry(place.label.format(namespace=name), _kind(place), place.route, tenant, local)
+
+    def _fits(self, place: Place, words: list[str], resource: Resource = NOTHING, name: str = "") -> bool:
+        label = place.label.format(tenant=name, namespace=name)
+        return matches(words, label, place.also) and self._may(place.route, resource)
+
+    def _may(self, route: str, resource: Resource) -> bool:
+        return self.request.actor.may(CONSOLE["GET", f"console:{route}"], resource)
+
+    def _near_tenants(self, words: list[str]) -> list[str]:
+        """Where the person is, and those that are named; all, if there are few."""
+        few = self.tenants if len(self.tenants) <= TENANTS_WITH_PAGES_MAX else []
+        named = [name for name in self.tenants if any(word in name.lower() for word in words)][:TENANTS_WITH_PAGES_MAX]
+        return list(dict.fromkeys([*([self.tenant] if self.tenant in self.tenants else []), *few, *named]))
+
+    def _near_namespaces(self, words: list[str]) -> list[str]:
+        here = [f"{self.tenant}/{self.namespace}"] if self.namespace and self.tenant in self.tenants else []
+        wanted = Q()
+        for word in words:
+            wanted |= Q(name__icontains=word)
+        with platform_scope():
+            rows = Namespace.objects.filter(wanted, tenant__in=self.tenants).values_list("name", flat=True)
+            return [name for name in dict.fromkeys([*here, *rows[:TENANTS_WITH_PAGES_MAX]]) if self._reads(name)]
+
+    def _reads(self, namespace: str) -> bool:
+        self.request.actor.grants.read_namespaces([namespace])
+        return self.request.actor.may(Action.NAMESPACE_READ, Resource(namespace.partition("/")[0], namespace))
+
+    def _policies(self) -> Iterator[Entry]:
+        """Of where the person is."""
+        words = self.words.split()
+        found = [subject for subject in SUBJECTS.values() if words and matches(words, subject.title, "policy")]
+        for subject in found[:OF_A_KIND_MAX]:
+            name = f"{self.tenant}/{self.namespace}"
+            if self.namespace and subject.at(Level.NAMESPACE) and self._may("policies", Resource(self.tenant, name)):
+                entry = self._entry(f"{subject.title}: policy of {name}", "policy", "policies", self.tenant, self.namespace)
+            elif self.tenant and subject.at(Level.TENANT) and self._may("tenant_policies", Resource(self.tenant)):
+                entry = self._entry(f"{subject.title}: policy of {self.tenant}", "policy", "tenant_policies", self.tenant)
+            else:
+                continue
+            yield {**entry, "url": f"{entry['url']}?policy={subject.name}"}
+
+    def _documents(self) -> Iterator[Entry]:
+        """The best part of each of a few documents."""
+        parts = search(self.words).matches if len(self.words) >= WORD_LENGTH_MIN else []
+        best = {match.document.address: match for match in reversed(parts)}
+        for match in [match for match in parts if best[match.document.address] is match][:DOCUMENTS_MAX]:
+            label = match.heading if match.heading == match.document.title else f"{match.heading}: {match.document.title}"
+            entry = self._entry(label, DOCUMENTATION, "docs_page", match.document.address)
+            yield {**entry, "url": f"{entry['url']}#{match.anchor}" if match.anchor else entry["url"]}
+
+    # --- from the database
+
+    def _views(self) -> Iterator[Entry]:
+        for view in views_of(self.request.user, self.tenants).filter(name__icontains=self.words)[:OF_A_KIND_MAX]:
+            whose = "" if view.owner_id == self.request.user.pk else f" by {view.owner.username}"
+            yield {"label": f"{view.name}{whose}", "kind": "view", "url": view.address}
+
+    def _from_database(self) -> Iterator[Entry]:
+        words, request = self.words, self.request
+        for name in [name for name in self.tenants if words in name.lower()][: OF_A_KIND_MAX + 1]:
+            yield self._entry(name, "tenant", "tenant", name)
+        with platform_scope():
+            rows = Namespace.objects.filter(tenant__in=self.tenants, name__icontains=words).values_list("tenant_id", "name")
+            names = list(rows[: OF_A_KIND_MAX + 1])
+            request.actor.grants.read_namespaces([name for _, name in names])
+            for tenant, name in names:
+                if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name)):
+                    yield self._entry(name, "namespace", "namespace", *name.split("/"))
+            if not words:
+                return
+            named = Q(name__icontains=words) | Q(id=words)
+            keys = Key.objects.filter(named, tenant__in=self.tenants, revoked_at=None).values_list("tenant", "name", "id")
+            for tenant, name, number in keys[: OF_A_KIND_MAX + 1]:
+                if request.actor.may(Action.KEY_ADMIN, Resource(tenant)):
+                    yield self._entry(f"{name}@{tenant}", "key", "key", tenant, number)
+
+    def _people(self) -> Iterator[Entry]:
+        if not self.words:
+            return
+        named = Q(username__icontains=self.words) | Q(email__icontains=self.words)
+        if self.request.actor.may(Action.SUPERUSER):
+            for name in User.objects.filter(named).order_by("username").values_list("username", flat=True)[:OF_A_KIND_MAX]:
+                yield self._entry(name, "person", "person_sessions", name)
+            return
+        seen = [name for name in self.tenants if self.request.actor.may(Action.TENANT_READ, Resource(name))]
+        for tenant in seen[:TENANTS_SEARCHED_MAX]:
+            with tenant_scope(tenant):
+                members = Membership.objects.filter(user__username__icontains=self.words, user__is_active=True)
+                for name in dict.fromkeys(members.values_list("user__username", flat=True)[:OF_A_KIND_MAX]):
+                    yield self._entry(f"{name}, of {tenant}", "person", "members", tenant)
+
+    # --- from the broker
+
+    def _from_broker(self) -> Iterator[Entry]:
+        """Topics and subscriptions, in the tenants in which the person may see all their names; and what may be done with them."""
+        if not self.words:
+            return
+        words = self.words.split()
+        of_topic, of_subscription = (acts(places, words[0]) for places in (OF_TOPIC, OF_SUBSCRIPTION))
+        named = " ".join(word for word in words[1:] if word not in FILLERS)
+        acting = bool(named and (of_topic or of_subscription))
+        answer = self._named(named if acting else self.words)
+        if answer is None:
+            return
+        if acting:
+            for each in answer.subscriptions[:NAMED_MAX]:
+                for place in of_subscription:
+                    if self._may(place.route, _resource(each.topic)):
+                        label = place.label.format(name=f"{each.name} on {_label(each.topic)}")
+                        yield self._entry(label, "action", place.route, *_place(each.topic), each.name)
+            for topic in answer.topics[:NAMED_MAX]:
+                for place in of_topic:
+                    if self._may(place.route, _resource(topic)):
+                        yield self._entry(place.label.format(name=_label(topic)), "action", place.route, *_place(topic))
+        for topic in answer.topics:
+            yield self._entry(_label(topic), "topic", "topic", *_place(topic))
+        for each in answer.subscriptions:
+            label = f"{each.name} on {_label(each.topic)}"
+            yield self._entry(label, "subscription", "subscription", *_place(each.topic), each.name)
+
+    def _named(self, words: str) -> SearchResult | None:
+        tenants = [name for name in self.tenants if self.request.actor.may(Action.NAMESPACE_READ, Resource(name))]
+        everywhere = self.request.actor.may(Action.SUPERUSER)
+        searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
+        asked = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=OF_A_KIND_MAX + 1)
+        answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, asked))
+        if answer is None:
+            self.notes.append(f"Topics and subscriptions could not be searched: {away}")
+        elif not everywhere and len(searched) < len(tenants):
+            self.notes.append(f"Topics were searched in the first {len(searched)} tenants only.")
+        return answer
+
+    def _entry(self, label: str, kind: str, route: str, *args: str) -> Entry:
+        return {"label": label, "kind": kind, "url": reverse(f"console:{route}", args=args)}
+
+
+def _kind(place: Place) -> str:
+    acting = place.label.startswith(("New ", "Add ", "Delete ", "Invite ", "Revoke "))
+    return "action" if acting else "page"
+
+
+def _label(topic: str) -> str:
+    return topic if topic.startswith(f"{NON_PERSISTENT}://") else topic.partition("://")[2]
+
+
+def _resource(topic: str) -> Resource:
+    tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
+    return Resource(tenant, f"{tenant}/{namespace}", topic)
+
+
+def _place(topic: str) -> tuple[str, str, str]:
+    """As the addresses of pages have it."""
+    tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
+    return tenant, namespace, short_name(topic)

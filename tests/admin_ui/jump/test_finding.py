@@ -1,0 +1,96 @@
+"""What the jump dialog finds: everything that has a name, pages and actions, and only what somebody may have."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT
+from admin_ui.permissions import CONSOLE
+from tenants.access import platform_actor
+from tenants.actions import create_key
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import Browse
+from tests.admin_ui.people import PLACED
+
+pytestmark = pytest.mark.django_db
+HERE = {"tenant": "acme", "namespace": "orders"}
+NAMED = ("tenant", "namespace", "topic", "subscription", "key", "person")
+
+
+def found(browse: Browse, person: str, words: str, **where: str) -> dict[str, str]:
+    """label -> kind"""
+    entries = browse(person).get("/jump", {"q": words, **where}).json()["found"]
+    return {entry["label"]: entry["kind"] for entry in entries}
+
+
+def named(browse: Browse, person: str, words: str) -> set[str]:
+    return {label for label, kind in found(browse, person, words).items() if kind in NAMED}
+
+
+def test_only_what_is_yours(browse: Browse) -> None:
+    assert named(browse, "owner", "placed") == {"acme/orders/placed"}
+    assert {"acme", "acme/orders", "acme/orders/placed"} <= named(browse, "teammate", "acme")
+    assert found(browse, "stranger", "placed").keys().isdisjoint({"acme/orders/placed"})
+    assert not any("acme" in label for label in found(browse, "stranger", "acme", **HERE))
+
+
+def test_subscriptions_keys_and_people(browse: Browse, world: ConsoleBroker) -> None:
+    key = create_key(platform_actor(), "acme", "checkout").key
+    world.real.add(PLACED, "invoicing")
+    assert named(browse, "teammate", "invoic") == {"invoicing on acme/orders/placed"}
+    assert named(browse, "owner", "checkout") == named(browse, "owner", key.id) == {"checkout@acme"}
+    assert named(browse, "superuser", "teamm") == {"teammate"}
+    assert named(browse, "owner", "teamm") == {"teammate, of acme"}
+    assert (
+        named(browse, "stranger", "teamm") == named(browse, "teammate", "checkout") == named(browse, "stranger", "invoic") == set()
+    )
+
+
+def test_pages_and_actions_by_words_in_any_order(browse: Browse) -> None:
+    assert found(browse, "owner", "acme keys", **HERE)["Keys of acme"] == "page"
+    assert found(browse, "owner", "new key")["New key in acme"] == "action"
+    assert found(browse, "owner", "create namespace")["New namespace in acme"] == "action"
+    assert found(browse, "superuser", "platf")["Platform"] == "page"
+    assert "Platform" not in found(browse, "owner", "platf")
+    assert "New key in acme" not in found(browse, "teammate", "new key")
+    assert "Delete tenant acme" not in found(browse, "owner", "delete tenant")
+
+
+def test_actions_on_what_is_named(browse: Browse, world: ConsoleBroker) -> None:
+    world.real.add(PLACED, "invoicing")
+    first = browse("owner").get("/jump", {"q": "reset subscription invoic"}).json()["found"][0]
+    assert first["label"] == "Reset invoicing on acme/orders/placed" and first["kind"] == "action"
+    assert first["url"] == reverse("console:subscription_reset", args=["acme", "orders", "placed", "invoicing"])
+    assert "Publish to acme/orders/placed" in found(browse, "owner", "publish placed")
+    assert "Delete topic acme/orders/placed" in found(browse, "owner", "delete placed")
+    assert {"action"}.isdisjoint(found(browse, "teammate", "reset invoic").values())
+    assert {"action"}.isdisjoint(found(browse, "stranger", "reset invoic").values())
+
+
+def test_policies_of_where_one_is_and_documents(browse: Browse) -> None:
+    entries = browse("owner").get("/jump", {"q": "retention", **HERE}).json()["found"]
+    policy = next(entry for entry in entries if entry["kind"] == "policy")
+    assert policy["label"].endswith("policy of acme/orders")
+    assert "policy=" in policy["url"] and browse("owner").get(policy["url"]).status_code == 200
+    document = next(entry for entry in entries if entry["kind"] == "documentation")
+    assert browse("").get(document["url"].partition("#")[0]).status_code == 200
+
+
+def test_what_is_called_exactly_so_comes_first(browse: Browse, world: ConsoleBroker) -> None:
+    for name in ("placed-1", "replaced", "a-placed"):
+        world.real.add(f"persistent://acme/orders/{name}")
+    assert browse("owner").get("/jump", {"q": "placed"}).json()["found"][0]["label"] == "acme/orders/placed"
+
+
+def test_it_says_what_is_missing_while_the_broker_does_not_answer(browse: Browse, world: ConsoleBroker) -> None:
+    world.cut("the broker does not answer")
+    answer = browse("owner").get("/jump", {"q": "acme"}).json()
+    assert {"tenant", "namespace"} <= {entry["kind"] for entry in answer["found"]}
+    assert "topic" not in {entry["kind"] for entry in answer["found"]}
+    assert "Topics and subscriptions could not be searched" in answer["note"]
+
+
+@pytest.mark.parametrize("places", [PLATFORM, TENANT, NAMESPACE, OF_TOPIC, OF_SUBSCRIPTION])
+def test_every_place_is_a_page(places: tuple[tuple[str, str, str], ...]) -> None:
+    assert [route for _, route, _ in places if ("GET", f"console:{route}") not in CONSOLE] == []
