@@ -260,6 +260,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:report_delete"): Action.BILLING_ADMIN,
     ("GET", "console:report_file"): Action.BILLING_READ,
     ("GET", "console:costs"): Action.AUTHENTICATED,  # of the tenants that the user may see
+    ("GET", "console:costs_export"): Action.AUTHENTICATED,  # the same
     ("GET", "console:invoices"): Action.BILLING_READ,
     ("GET", "console:invoice"): Action.BILLING_READ,
     ("GET", "console:invoice_pdf"): Action.BILLING_READ,

@@ -201,6 +201,7 @@ urlpatterns = [
     path("usage/runs/<str:run>", usage_runs.usage_run, name="usage_run"),
     path("usage/evidence", usage_runs.usage_evidence, name="usage_evidence"),
     path("costs", costs.costs, name="costs"),
+    path("costs/export", costs.costs_export, name="costs_export"),
     path("tune", tuning.tune, name="tune"),
     path("price-plans", billing.price_plans, name="price_plans"),
     path("new-price-plan", billing.price_plan_create, name="price_plan_create"),

@@ -8,6 +8,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed, seen_of
 from admin_ui.alert_view import shown
+from admin_ui.form_pages import confirm_page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts import rule_actions
@@ -27,7 +28,9 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
     form = ThresholdForm(request.POST if what == "change" else None, initial=initial)
     silence = SilenceForm(request.POST if what == "silence" else None)
     seen = seen_of(request.POST, row)
-    back = reverse("console:alert_rule", args=[tenant, rule])
+    back, above = reverse("console:alert_rule", args=[tenant, rule]), ("Alerts", reverse("console:alerts", args=[tenant]))
+    if what == "delete":
+        return _delete(request, tenant, row, crumbs(tenant, "", above, (row.name, back)), above[1], back)
     if request.method == "POST":
         try:
             done = _change(request, tenant, row, what, form, silence, seen)
@@ -39,18 +42,39 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
         else:
             if done:
                 show_message(request, done)
-                return HttpResponseRedirect(reverse("console:alerts", args=[tenant]) if what == "delete" else back)
+                return HttpResponseRedirect(back)
     return show(
         request,
         "pages/alert_rule.html",
         navigation(request, "alerts", tenant),
-        crumbs=crumbs(tenant, "", ("Alerts", reverse("console:alerts", args=[tenant]))),
+        crumbs=crumbs(tenant, "", above),
         one=shown(row),
         form=form,
         seen=seen,
         silence=silence,
         notices=list(rule_actions.notices_of(row)[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
+    )
+
+
+def _delete(
+    request: ConsoleRequest, tenant: str, row: AlertRule, above: list[tuple[str, str]], alerts: str, back: str
+) -> HttpResponse:
+    return confirm_page(
+        request,
+        navigation(request, "alerts", tenant),
+        lambda: rule_actions.delete_rule(request.actor, tenant, row.id),
+        crumbs=above,
+        heading=f"Delete alert rule {row.name}",
+        impact=[
+            f"Nobody is told any more of {row.topic}. What the rule has said stays among the notices of the tenant.",
+            "To be left alone for a while, silence the rule instead.",
+        ],
+        submit="Delete rule",
+        done=f"The alert rule {row.name} was deleted.",
+        back=alerts,
+        cancel=back,
+        given={"what": "delete"},
     )
 
 
@@ -82,7 +106,4 @@ def _change(
     if what == "unsilence":
         rule_actions.silence_rule(request.actor, tenant, row.id, 0)
         return "The silence ends: if the rule fires at its next look, that is sent."
-    if what == "delete":
-        rule_actions.delete_rule(request.actor, tenant, row.id)
-        return "The alert rule was deleted."
     return ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import urlencode
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 
-from admin_ui import cost_view, evidence_view
+from admin_ui import cost_files, cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
-from admin_ui.pages import navigation, show
+from admin_ui.pages import navigation, show, show_error
 from messaging.permissions.model import Action
 from workers.billing import costs as sums
 
@@ -20,6 +22,7 @@ def costs(request: ConsoleRequest) -> HttpResponse:
     today = datetime.now(UTC).date()
     asked = cost_view.asked_by(query, tenants, today)
     question = asked.question
+    exports = [(form, f"{reverse('console:costs_export')}?{urlencode({**query, 'format': form})}") for form in cost_files.FORMATS]
     everything = request.actor.may(Action.SUPERUSER) and not asked.tenant
     seen = evidence_view.Asked(*evidence_view.days(question.first, question.last), None if everything else question.tenants)
     labels = [(by, f"By {sums.label_title(by)}") for by in sums.label_keys(question.tenants)]
@@ -38,5 +41,23 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         filters=[(name, getattr(question, name)) for name in cost_view.FILTERS if getattr(question, name)],
         basis=evidence_view.basis_of(seen),
         evidence=evidence_view.evidence_address(first=question.first, last=question.last, tenant=asked.tenant),
+        exports=exports,
         **cost_view.page_of(asked, query),
     )
+
+
+@page
+def costs_export(request: ConsoleRequest) -> HttpResponse:
+    """The costs that the page shows, every name and step of them, as CSV or JSON lines."""
+    query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
+    form = query.get("format", "csv")
+    if form not in cost_files.FORMATS:
+        show_error(request, f"Costs are no {form[:20]!r} file: use {' or '.join(cost_files.FORMATS)}.")
+        return HttpResponseRedirect(reverse("console:costs"))
+    asked = cost_view.asked_by(query, usage_tenants(request.actor, request.user), datetime.now(UTC).date())
+    question = asked.question
+    response = HttpResponse(cost_files.written(question, form), content_type=cost_files.FORMATS[form])
+    name = f"costs-{question.first:%Y-%m-%d}-{question.last:%Y-%m-%d}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
+    response["Cache-Control"] = "no-store"
+    return response

@@ -97,7 +97,9 @@ def test_a_rule_with_a_pattern_has_a_page_where_it_is_changed_and_silenced(world
         assert browse(who).get(at).status_code == status
         assert browse(who).post(at, {"what": "delete"}).status_code == status
     assert owner.get(f"{PAGE}/gone").status_code == 404
-    assert owner.post(at, {"what": "delete"}).status_code == 302
+    asked = owner.post(at, {"what": "delete"})
+    assert asked.status_code == 200 and "silence the rule instead" in asked.content.decode() and AlertRule.unscoped.exists()
+    assert owner.post(at, {"what": "delete", "confirmed": "yes"}).status_code == 302
     assert not AlertRule.unscoped.exists()
     assert set(AuditRecord.unscoped.filter(action__startswith="alert_rule.").values_list("action", flat=True)) == {
         "alert_rule.create", "alert_rule.change", "alert_rule.silence", "alert_rule.delete",

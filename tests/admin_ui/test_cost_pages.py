@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 import time_machine
@@ -75,6 +78,23 @@ def test_costs_by_label_and_one_level_down(march: Invoice, browse: Browse) -> No
     assert "By label team" in labelled and "checkout" in labelled and "no label" in labelled
     one = costs(browse("owner"), by="topic", namespace="acme/orders")
     assert "only namespace acme/orders" in one and "archive/old" not in one and "6.25 EUR" in one
+
+
+def exported(client: Client, **query: str) -> str:
+    with time_machine.travel(datetime(2026, 4, 20, tzinfo=UTC), tick=False):
+        return text(client, "/costs/export", **{**SPAN, **query})
+
+
+def test_costs_as_files_add_up_to_what_the_page_shows(march: Invoice, browse: Browse) -> None:
+    lines = [json.loads(line) for line in exported(browse("owner"), format="jsonl").splitlines()]
+    assert {line["name"] for line in lines} >= {"acme/orders", "acme/archive"} and {line["currency"] for line in lines} == {"EUR"}
+    assert f"{sum(Decimal(line['cost']) for line in lines):.2f}" == "35.70"
+    rows = list(csv.DictReader(exported(browse("owner"), format="csv").splitlines()))
+    assert [tuple(row.values()) for row in rows] == [tuple(line.values()) for line in lines]
+    assert "globex" not in exported(browse("owner"), tenant="globex", by="tenant", format="csv")
+    assert "acme" not in exported(browse("stranger"), tenant="acme", format="csv")
+    page = costs(browse("owner"), by="topic")
+    assert "/costs/export?first=2026-03-01&amp;last=2026-03-31&amp;by=topic&amp;format=csv" in page
 
 
 def test_spans_are_compared(march: Invoice, browse: Browse) -> None:
