@@ -40,7 +40,7 @@ TENANTS_SEARCHED_MAX = 100  # for topics and subscriptions, in one question to t
 TENANTS_WITH_PAGES_MAX = 3
 NAMED_MAX = 3  # topics and subscriptions on which actions are offered
 DOCUMENTS_MAX = 3
-DOCUMENTATION = "documentation"
+DOCUMENTATION = "docs"
 Entry = dict[str, str]
 
 

@@ -73,7 +73,7 @@ def test_policies_of_where_one_is_and_documents(browse: Browse) -> None:
     policy = next(entry for entry in entries if entry["kind"] == "policy")
     assert policy["label"].endswith("policy of acme/orders")
     assert "policy=" in policy["url"] and browse("owner").get(policy["url"]).status_code == 200
-    document = next(entry for entry in entries if entry["kind"] == "documentation")
+    document = next(entry for entry in entries if entry["kind"] == "docs")
     assert browse("").get(document["url"].partition("#")[0]).status_code == 200
 
 
