@@ -4,6 +4,7 @@ date with templates and sources. New texts come in without a translation, those 
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import sys
@@ -47,8 +48,20 @@ def found() -> Catalog:
         _add(catalog, path, f"({' '.join(templatize(path.read_text(encoding='utf-8')).splitlines())})")
     for package in SOURCES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            _add(catalog, path, path.read_text(encoding="utf-8"))
+            source = path.read_text(encoding="utf-8")
+            _add(catalog, path, source)
+            for text in _of_fields(source):
+                catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)])
     return catalog
+
+
+def _of_fields(source: str) -> Iterator[str]:
+    """Labels and help texts of forms: templates translate what a field has."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.keyword) and node.arg in ("label", "help_text"):
+            text = getattr(node.value, "value", None)
+            if isinstance(text, str) and _says_something(text):
+                yield text
 
 
 def _add(catalog: Catalog, path: Path, source: str) -> None:

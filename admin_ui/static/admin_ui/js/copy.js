@@ -1,5 +1,7 @@
 // <button data-copy="#id">: copies the text of that element and says so for two seconds.
 
+import { say } from "./words.js";
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -8,11 +10,11 @@ document.addEventListener("click", async (event) => {
   const before = (button.dataset.before ??= label.textContent);
   try {
     await navigator.clipboard.writeText(source.textContent);
-    label.textContent = "Copied";
+    label.textContent = say("Copied");
   } catch {
     // No permission, or not a secure context: select it, so that one key press does the rest.
     getSelection().selectAllChildren(source);
-    label.textContent = "Selected: press Ctrl C";
+    label.textContent = say("Selected: press Ctrl C");
   }
   clearTimeout(button.restore);
   button.restore = setTimeout(() => { label.textContent = before; }, 2000);

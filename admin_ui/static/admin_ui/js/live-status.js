@@ -4,6 +4,7 @@
 
 import { feedOf } from "./live-feed.js";
 import { clock } from "./format.js";
+import { say } from "./words.js";
 
 const LOOK = { connecting: "", live: "badge-good", stale: "badge-warn", away: "badge-bad", lost: "badge-warn", refused: "badge-bad" };
 
@@ -22,12 +23,12 @@ customElements.define("mag-live-status", class extends HTMLElement {
     const seen = this.feed.state !== null;
     this.badge.className = `badge ${LOOK[kind]}`;
     this.badge.textContent = {
-      connecting: "Connecting",
-      live: "Live",
-      stale: `Stale: no data since ${clock(since_ms)}`,
-      away: seen ? `Broker not responding: no data since ${clock(since_ms)}` : "Broker not responding",
-      lost: seen ? `Connection lost: no data since ${clock(since_ms)}` : "Connection lost",
-      refused: "Access ended: reload",
+      connecting: say("Connecting"),
+      live: say("Live"),
+      stale: say("Stale: no data since {0}", clock(since_ms)),
+      away: seen ? say("Broker not responding: no data since {0}", clock(since_ms)) : say("Broker not responding"),
+      lost: seen ? say("Connection lost: no data since {0}", clock(since_ms)) : say("Connection lost"),
+      refused: say("Access ended: reload"),
     }[kind];
     this.badge.title = why;
     this.dataset.kind = kind;

@@ -1,6 +1,8 @@
 // <table data-marks-source="/..."> has rows with [data-mark-of="name"]: the badge of the most urgent problem there, asked for when the page
 // is shown and every ten seconds from then on. [data-marks-note] says when it is unknown.
 
+import { say } from "./words.js";
+
 for (const table of document.querySelectorAll("[data-marks-source]")) {
   const note = document.querySelector("[data-marks-note]");
   const show = (marks, away) => {
@@ -19,9 +21,9 @@ for (const table of document.querySelectorAll("[data-marks-source]")) {
     try {
       const response = await fetch(table.dataset.marksSource, { headers: { Accept: "application/json" } });
       const { marks, away } = await response.json();
-      show(marks, away && `Problems are unknown: ${away}`);
+      show(marks, away && say("Problems are unknown: {0}", away));
     } catch {
-      show({}, "Problems are unknown: the console does not respond.");
+      show({}, say("Problems are unknown: the console does not respond."));
     }
   };
   ask();

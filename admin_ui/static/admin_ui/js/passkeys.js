@@ -5,6 +5,8 @@
 //
 // The form's button is of type "button"; its [role=alert] says what went wrong. Without the browser's support the form stays hidden.
 
+import { say } from "./words.js";
+
 const BUFFERS = ["challenge", "id", "rawId", "userHandle", "attestationObject", "clientDataJSON", "authenticatorData", "signature"];
 
 function bytesOf(text) {
@@ -46,7 +48,7 @@ export function encoded(credential) {
 async function optionsOf(form) {
   if (form.dataset.options) return JSON.parse(document.getElementById(form.dataset.options).textContent);
   const answer = await fetch(form.action, { headers: { Accept: "application/json" } });
-  if (!answer.ok) throw new Error(answer.status === 429 ? "Too many attempts: wait a minute." : "The server did not respond.");
+  if (!answer.ok) throw new Error(answer.status === 429 ? say("Too many attempts: wait a minute.") : say("The server did not respond."));
   return answer.json();
 }
 
@@ -71,7 +73,7 @@ async function run(form) {
     form.elements.credential.value = encoded(await askFor(form, await optionsOf(form)));
     form.submit();
   } catch (error) {
-    alert.textContent = error.name === "NotAllowedError" ? "The device gave no key. Try again." : error.message;
+    alert.textContent = error.name === "NotAllowedError" ? say("The device gave no key. Try again.") : error.message;
     alert.hidden = false;
   }
 }

@@ -3,6 +3,7 @@
 import { feedOf } from "./live-feed.js";
 import { grouped } from "./live-state.js";
 import { bytes, clock } from "./format.js";
+import { say } from "./words.js";
 
 customElements.define("mag-quick-start", class extends HTMLElement {
   #count = 0;
@@ -33,9 +34,8 @@ customElements.define("mag-quick-start", class extends HTMLElement {
   #received(first, group, at_ms) {
     this.classList.add("received");
     this.dataset.received = String(this.#count);
-    const some = this.#count === 1 ? "1 message" : `${this.#count} messages`;
-    this.#set("[data-headline]", `Received ${some}`);
-    this.#set("[data-detail]", `The last one arrived before ${clock(at_ms)}; ${bytes(group.storage_bytes)} stored.`);
+    this.#set("[data-headline]", this.#count === 1 ? say("Received 1 message") : say("Received {0} messages", this.#count));
+    this.#set("[data-detail]", say("The last one arrived before {0}; {1} stored.", clock(at_ms), bytes(group.storage_bytes)));
     if (first) this.closest(".step")?.setAttribute("data-done", "");
   }
 
@@ -43,12 +43,12 @@ customElements.define("mag-quick-start", class extends HTMLElement {
     if (this.#count) return;
     const { kind } = this.feed.standing;
     this.#set("[data-detail]", {
-      live: "This page is watching the topic. Run the program; there is no need to reload.",
-      away: "The broker is not responding. Retrying.",
-      lost: "The connection to the console was lost. Reconnecting.",
-      stale: "No data from the broker for some seconds. Waiting.",
-      refused: "You no longer have access to this namespace. Reload the page.",
-    }[kind] ?? "Connecting to the broker.");
+      live: say("This page is watching the topic. Run the program; there is no need to reload."),
+      away: say("The broker is not responding. Retrying."),
+      lost: say("The connection to the console was lost. Reconnecting."),
+      stale: say("No data from the broker for some seconds. Waiting."),
+      refused: say("You no longer have access to this namespace. Reload the page."),
+    }[kind] ?? say("Connecting to the broker."));
   }
 
   #set(selector, text) {

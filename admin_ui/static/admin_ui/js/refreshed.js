@@ -2,12 +2,13 @@
 // says so, and what it shows fades.
 
 import { clock } from "./format.js";
+import { say } from "./words.js";
 
 for (const label of document.querySelectorAll("[data-refreshed]")) {
   const id = label.dataset.refreshed;
   let lastMs = Number(document.getElementById(id)?.dataset.at) || Date.now();
   const show = (failed) => {
-    const text = failed ? `Not refreshed since ${clock(lastMs)}` : `as of ${clock(lastMs)}`;
+    const text = failed ? say("Not refreshed since {0}", clock(lastMs)) : say("as of {0}", clock(lastMs));
     if (failed) label.setAttribute("role", "status"); else label.removeAttribute("role"); // only what is wrong is read out
     if (label.textContent !== text) label.textContent = text;
     label.classList.toggle("faint", !failed);

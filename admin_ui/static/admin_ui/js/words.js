@@ -1,0 +1,42 @@
+// What scripts say, in the language of the page. English is in the scripts, `{0}` stands for the first value.
+
+const GERMAN = {
+  "Copied": "Kopiert",
+  "Selected: press Ctrl C": "Markiert: Strg C drücken",
+  "Connecting": "Verbindet",
+  "Live": "Live",
+  "Stale: no data since {0}": "Veraltet: keine Daten seit {0}",
+  "Broker not responding: no data since {0}": "Broker antwortet nicht: keine Daten seit {0}",
+  "Broker not responding": "Broker antwortet nicht",
+  "Connection lost: no data since {0}": "Verbindung verloren: keine Daten seit {0}",
+  "Connection lost": "Verbindung verloren",
+  "Access ended: reload": "Zugriff beendet: neu laden",
+  "Problems are unknown: {0}": "Probleme sind unbekannt: {0}",
+  "Problems are unknown: the console does not respond.": "Probleme sind unbekannt: Die Konsole antwortet nicht.",
+  "Too many attempts: wait a minute.": "Zu viele Versuche: Warten Sie eine Minute.",
+  "The server did not respond.": "Der Server hat nicht geantwortet.",
+  "The device gave no key. Try again.": "Das Gerät gab keinen Schlüssel. Versuchen Sie es noch einmal.",
+  "Received 1 message": "1 Nachricht empfangen",
+  "Received {0} messages": "{0} Nachrichten empfangen",
+  "The last one arrived before {0}; {1} stored.": "Die letzte kam vor {0}; {1} gespeichert.",
+  "This page is watching the topic. Run the program; there is no need to reload.": "Diese Seite beobachtet das Topic. Starten Sie das Programm; neu laden ist nicht nötig.",
+  "The broker is not responding. Retrying.": "Der Broker antwortet nicht. Neuer Versuch.",
+  "The connection to the console was lost. Reconnecting.": "Die Verbindung zur Konsole ging verloren. Verbindet neu.",
+  "No data from the broker for some seconds. Waiting.": "Seit einigen Sekunden keine Daten vom Broker. Wartet.",
+  "You no longer have access to this namespace. Reload the page.": "Sie haben keinen Zugriff mehr auf diesen Namespace. Laden Sie die Seite neu.",
+  "Connecting to the broker.": "Verbindet mit dem Broker.",
+  "Not refreshed since {0}": "Nicht aktualisiert seit {0}",
+  "as of {0}": "Stand: {0}",
+  "Theme: {0}": "Farbschema: {0}",
+  "Theme: {0}. Change": "Farbschema: {0}. Ändern",
+  "as the system": "wie das System",
+  "light": "hell",
+  "dark": "dunkel",
+};
+
+const german = document.documentElement.lang === "de";
+
+export function say(text, ...values) {
+  const said = german ? GERMAN[text] ?? text : text;
+  return said.replace(/\{(\d)\}/g, (_, index) => values[index]);
+}
