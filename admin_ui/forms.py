@@ -48,9 +48,14 @@ class PersonForm(forms.Form):
     superuser = forms.BooleanField(label="Platform administrator: may manage all tenants, people and settings", required=False)
 
 
+KEPT = "kept"  # as it is: a membership that is changed ends when it did
+MEMBER_DAYS = (("0", "Without an end"), ("1", "For a day"), ("7", "For a week"), ("30", "For 30 days"), ("90", "For 90 days"))
+
+
 class MemberForm(forms.Form):
     username = forms.CharField(label="User name", max_length=150, widget=forms.TextInput(attrs=PLAIN))
     role = forms.ChoiceField(label="Role", initial="viewer")
+    days = forms.ChoiceField(label="How long", choices=[*MEMBER_DAYS, (KEPT, "As it is")], initial="0", required=False)
 
     def __init__(self, *args: object, roles: list[str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -69,6 +74,7 @@ class InviteForm(forms.Form):
     BY_MAIL, BY_LINK = "mail", "link"
     email = forms.EmailField(label="Mail address", max_length=254, widget=forms.EmailInput(attrs=PLAIN))
     role = forms.ChoiceField(label="Role", initial="viewer")
+    days = forms.ChoiceField(label="How long they are a member", choices=MEMBER_DAYS, initial="0", required=False)
     how = forms.ChoiceField(label="Link", choices=((BY_MAIL, "Send it by mail"), (BY_LINK, "Show it to me, to copy")))
 
     def __init__(self, *args: object, roles: list[str], by_mail: bool, **kwargs: object) -> None:

@@ -68,6 +68,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:tenant_policies"): Action.SUPERUSER,
     ("GET", "console:audit"): Action.AUDIT_READ,
     ("GET", "console:audit_export"): Action.AUDIT_READ,
+    ("GET", "console:readers"): Action.AUDIT_READ,
     ("GET", "console:platform_audit"): Action.SUPERUSER,
     ("GET", "console:platform_audit_export"): Action.SUPERUSER,
     ("GET", "console:audit_chain"): Action.SUPERUSER,

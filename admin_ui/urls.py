@@ -57,7 +57,7 @@ from admin_ui.views import (
     usage_runs,
     views,
 )
-from admin_ui.views.rights import access, roles, teams, token_issuers
+from admin_ui.views.rights import access, readers, roles, teams, token_issuers
 
 register_converter(TopicConverter, "topic")
 register_converter(SubscriptionConverter, "subscription")
@@ -132,6 +132,7 @@ urlpatterns = [
     path(f"{_TENANT}/issuers/<str:issuer>", token_issuers.token_issuer, name="token_issuer"),
     path(f"{_TENANT}/issuers/<str:issuer>/delete", token_issuers.token_issuer_delete, name="token_issuer_delete"),
     path(f"{_TENANT}/access", access.access, name="access"),
+    path(f"{_TENANT}/readers", readers.readers, name="readers"),
     path(f"{_TENANT}/ceilings", ceilings.ceilings, name="ceilings"),
     path(f"{_TENANT}/spend-caps", ceilings.spend_caps, name="spend_caps"),
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),

@@ -14,6 +14,7 @@ COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 KEEP_AUDIT = "workers.keep_audit"
 COLLECT_HISTORY = "workers.collect_history"
+END_MEMBERSHIPS = "workers.end_memberships"
 COLLECT_KEY_USES = "workers.collect_key_uses"
 REFRESH_ISSUERS = "workers.refresh_issuers"
 VERIFY_AUDIT = "workers.verify_audit"
@@ -93,6 +94,13 @@ TASKS: tuple[TaskEntry, ...] = (
         "Write the broker's events to the audit log",
         "workers.tasks.audit:collect_audit",
         "audit_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        END_MEMBERSHIPS,
+        "Remove members whose time is over",
+        "workers.tasks.memberships:end_memberships",
+        "membership_interval_s",
         CONTROL,
     ),
     TaskEntry(

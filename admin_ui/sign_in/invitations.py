@@ -21,11 +21,11 @@ If you do not know them, do nothing.
 
 
 def invite_and_tell(
-    request: HttpRequest, actor: Actor, tenant: str, email: str, role: str, by_mail: bool
+    request: HttpRequest, actor: Actor, tenant: str, email: str, role: str, by_mail: bool, member_days: int = 0
 ) -> tuple[Invitation, str]:
     """The invitation, and its link for whoever has to pass it on: "" where mail does."""
     by_mail = by_mail and mail.is_set_up()
-    made = invite(actor, tenant, email, role, mailed=by_mail)
+    made = invite(actor, tenant, email, role, mailed=by_mail, member_days=member_days)
     link = link_of(request, made)
     if not by_mail:
         return made.invitation, link

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
@@ -10,7 +11,7 @@ from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
-from admin_ui.forms import InviteForm, MemberForm
+from admin_ui.forms import KEPT, MEMBER_DAYS, InviteForm, MemberForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.invitations import invite_and_tell
@@ -40,6 +41,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
         more=f"?{urlencode({'after': following})}" if following else "",
         second_factor_required=request.actor.grants.requires_second_factor(tenant),
         roles=_roles(),
+        days=MEMBER_DAYS,
         invitations=[
             {"row": row, "state": row.state(now), "inviter": row.created_by.partition(":")[2] or row.created_by}
             for row in Invitation.objects.all()[:INVITATIONS_SHOWN]
@@ -99,7 +101,13 @@ def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         given = form.cleaned_data
         try:
             invitation, link = invite_and_tell(
-                request, request.actor, tenant, given["email"], given["role"], given.get("how") == InviteForm.BY_MAIL
+                request,
+                request.actor,
+                tenant,
+                given["email"],
+                given["role"],
+                given.get("how") == InviteForm.BY_MAIL,
+                int(given["days"] or 0),
             )
         except MagnetarError as error:
             form.add_error(None, explain(error))
@@ -135,13 +143,16 @@ def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def _set(request: ConsoleRequest, tenant: str, form: MemberForm) -> None:
-    username, role = form.cleaned_data["username"], form.cleaned_data["role"]
-    set_member(request.actor, tenant, username, role, *_scope_of(username, role))
-
-
-def _scope_of(username: str, role: str) -> tuple[str, str]:
-    """Local namespace and pattern of topics in which somebody has a role; another role stays within them."""
+    username, role, days = (form.cleaned_data[name] for name in ("username", "role", "days"))
     member = Membership.objects.select_related("namespace").filter(user__username=username).first()
+    expires_at = member.expires_at if member and role != OWNER else None
+    if days and days != KEPT:
+        expires_at = timezone.now() + timedelta(days=int(days)) if int(days) else None
+    set_member(request.actor, tenant, username, role, *_scope_of(member, role), expires_at)
+
+
+def _scope_of(member: Membership | None, role: str) -> tuple[str, str]:
+    """Local namespace and pattern of topics in which somebody has a role; another role stays within them."""
     if member is None or role == OWNER:
         return "", ""
     return (member.namespace.local if member.namespace else ""), member.topics

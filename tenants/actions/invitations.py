@@ -19,16 +19,17 @@ from django.utils import timezone
 
 from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed
 from messaging.permissions.model import SERVICE_ROLE_PREFIX, Action, Principal, Resource
-from messaging.permissions.roles import FORMER_NAMES
+from messaging.permissions.roles import FORMER_NAMES, OWNER
 from tenants.access import Actor, actor_of_user, require
 from tenants.actions.change import change
-from tenants.actions.members import check_role, require_no_less
+from tenants.actions.members import check_role, require_no_less, require_no_longer
 from tenants.actions.people import check_password
 from tenants.models import Invitation, Membership, Tenant, User
 
 OPEN_MAX = 500  # of one tenant
 KEPT_MAX = 2_000  # of one tenant, closed ones included: the oldest closed one is forgotten for a new one
 EMAIL_LENGTH_MAX = 254
+MEMBER_DAYS_MAX = 3_650  # that an invitation may say how long its member is one
 UNUSABLE = "this invitation does not work: it was used, taken back or replaced, or it is too old; ask for a new one"
 
 
@@ -37,8 +38,10 @@ class Invited(NamedTuple):
     secret: str  # shown once
 
 
-def invite(actor: Actor, tenant: str, email: str, role: str, *, mailed: bool = False) -> Invited:
-    """Raises `NotFound` for the tenant, `InvalidValue`, `Conflict` for an address that is invited already,
+def invite(actor: Actor, tenant: str, email: str, role: str, *, mailed: bool = False, member_days: int = 0) -> Invited:
+    """`member_days`: how long they are a member from then on; 0: it does not end by itself.
+
+    Raises `NotFound` for the tenant, `InvalidValue`, `Conflict` for an address that is invited already,
     `NotAuthorized` for a role that can do more than the actor, `PreconditionFailed`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     role = FORMER_NAMES.get(role, role)
@@ -50,6 +53,12 @@ def invite(actor: Actor, tenant: str, email: str, role: str, *, mailed: bool = F
             raise NotFound(f"tenant {tenant!r} does not exist")
         check_role(tenant, role)
         require_no_less(actor, tenant, role)
+        lifetime_h = settings.MAGNETAR.invitation_lifetime_h
+        if member_days and role == OWNER:
+            raise InvalidValue("an owner does not end by itself: leave out the days, or choose admin")
+        # Who accepts it at the last moment is a member for as long from then on
+        until = now + timedelta(hours=lifetime_h, days=member_days) if member_days else None
+        require_no_longer(actor, tenant, until)
         waiting = Invitation.unscoped.filter(tenant=tenant, accepted_at=None, revoked_at=None, expires_at__gt=now)
         if waiting.filter(email=email).exists():
             raise Conflict(f"{email!r} is invited to {tenant!r} already: revoke that invitation first")
@@ -65,9 +74,10 @@ def invite(actor: Actor, tenant: str, email: str, role: str, *, mailed: bool = F
             secret_hash=_hash(secret),
             mailed=mailed,
             created_by=actor.principal.role,
-            expires_at=now + timedelta(hours=settings.MAGNETAR.invitation_lifetime_h),
+            member_days=member_days,
+            expires_at=now + timedelta(hours=lifetime_h),
         )
-        after = {"email": email, "role": role, "expires_at": invitation.expires_at.isoformat()}
+        after = {"email": email, "role": role, "expires_at": invitation.expires_at.isoformat(), "member_days": member_days}
         changing.audit("invitation.create", tenant, f"{tenant}/{invitation.id}", None, after)
     return Invited(invitation, secret)
 
@@ -148,7 +158,9 @@ def _join(invitation: Invitation, user: User) -> Membership:
         raise Conflict(f"{user.username!r} is a member of {invitation.tenant_id!r} already")
     invitation.accepted_at, invitation.accepted_by = timezone.now(), user.username
     invitation.save(update_fields=["accepted_at", "accepted_by"])
-    return Membership.unscoped.create(tenant_id=invitation.tenant_id, user=user, role=invitation.role)
+    until = invitation.accepted_at + timedelta(days=invitation.member_days) if invitation.member_days else None
+    given = {"role": invitation.role, "namespace_id": None, "topics": "", "expires_at": until}
+    return Membership.ever.update_or_create(tenant_id=invitation.tenant_id, user=user, defaults=given)[0]
 
 
 def _after(invitation: Invitation) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
+
 from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed
-from messaging.permissions.model import Action, Resource, Scope
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, Scope
 from messaging.permissions.roles import BUILT_IN, FORMER_NAMES, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.access import Actor, require
@@ -16,8 +19,17 @@ from tenants.names import namespace_of
 _STARS_MAX = 8  # in a pattern: each is a walk through the name
 
 
-def set_member(actor: Actor, tenant: str, username: str, role: str, namespace: str = "", topics: str = "") -> Membership:
+def set_member(
+    actor: Actor,
+    tenant: str,
+    username: str,
+    role: str,
+    namespace: str = "",
+    topics: str = "",
+    expires_at: datetime | None = None,
+) -> Membership:
     """Makes somebody a member, or changes what they are. `namespace` is a local name, `topics` a pattern: where the role holds.
+    `expires_at`: until when they are one; None: it does not end by itself.
 
     Raises `NotFound` for the tenant, the person or the namespace, `InvalidValue` for a role that does not exist, `NotAuthorized`
     for one that can do more than the actor, `Conflict` where no owner would be left."""
@@ -30,8 +42,15 @@ def set_member(actor: Actor, tenant: str, username: str, role: str, namespace: s
         check_role(tenant, role)
         if role == OWNER and (namespace or topics):
             raise InvalidValue("an owner is one of the whole tenant: leave out namespace and topics, or choose another role")
+        if role == OWNER and expires_at is not None:
+            raise InvalidValue(
+                "an owner does not end by itself, or a tenant would be without one: leave out the time, or choose admin"
+            )
+        if expires_at is not None and expires_at <= timezone.now():
+            raise InvalidValue(f"{expires_at.isoformat()} is over: give a later time, or remove the member")
         scope = scope_of(tenant, namespace, topics)
         require_no_less(actor, tenant, role)
+        require_no_longer(actor, tenant, expires_at)
         user = User.objects.filter(username=username, is_active=True).first()
         if user is None:
             raise NotFound(f"user {username!r} does not exist")
@@ -40,8 +59,13 @@ def set_member(actor: Actor, tenant: str, username: str, role: str, namespace: s
             require_no_less(actor, tenant, before.role)
             if role != OWNER:
                 _keep_an_owner(tenant, before)
-        given = {"role": role, "namespace_id": scope.namespace or None, "topics": scope.topics}
-        membership, _ = Membership.unscoped.update_or_create(tenant_id=tenant, user=user, defaults=given)
+        given = {
+            "role": role,
+            "namespace_id": scope.namespace or None,
+            "topics": scope.topics,
+            "expires_at": expires_at,
+        }
+        membership, _ = Membership.ever.update_or_create(tenant_id=tenant, user=user, defaults=given)
         was = member_state(before) if before else None
         changing.audit("member.set", tenant, f"{tenant}/{username}", was, member_state(membership))
     return membership
@@ -66,6 +90,22 @@ def remove_member(actor: Actor, tenant: str, username: str) -> None:
         changing.audit("member.remove", tenant, f"{tenant}/{username}", before)
 
 
+def end_memberships(actor: Actor, now: datetime, most: int = 500) -> int:
+    """Removes members whose time is over. Nobody has counted them as members since; the record tells live pages to look again.
+    Returns how many they were, at most `most`."""
+    ended = list(Membership.ever.filter(expires_at__lte=now).select_related("user")[:most])
+    for membership in ended:
+        with change(actor) as changing:
+            found = Membership.ever.filter(pk=membership.pk, expires_at__lte=now)  # somebody may have renewed it
+            if found.select_for_update().first() is None:
+                continue
+            TeamMember.unscoped.filter(team__tenant=membership.tenant_id, user=membership.user_id).delete()
+            found.delete()
+            name = f"{membership.tenant_id}/{membership.user.username}"
+            changing.audit("member.expire", membership.tenant_id, name, member_state(membership))
+    return len(ended)
+
+
 def require_second_factor(actor: Actor, tenant: str, required: bool) -> Tenant:
     """Whether people need a second factor for anything in the tenant; keys are not asked. Raises `NotFound`; `PreconditionFailed`
     for somebody who would lock themselves out."""
@@ -85,7 +125,8 @@ def require_second_factor(actor: Actor, tenant: str, required: bool) -> Tenant:
 
 
 def member_state(membership: Membership) -> dict[str, Any]:
-    return {"role": membership.role, "namespace": membership.namespace_id or "", "topics": membership.topics}
+    until = {} if membership.expires_at is None else {"expires_at": membership.expires_at.isoformat()}
+    return {"role": membership.role, "namespace": membership.namespace_id or "", "topics": membership.topics, **until}
 
 
 def check_role(tenant: str, role: str) -> None:
@@ -106,6 +147,18 @@ def require_no_less(actor: Actor, tenant: str, role: str) -> None:
         raise NotAuthorized(
             f"role {role!r} can do more than you can in tenant {tenant!r} ({', '.join(lacking)}): ask somebody who can, such as an "
             "owner"
+        )
+
+
+def require_no_longer(actor: Actor, tenant: str, expires_at: datetime | None) -> None:
+    """Raises `NotAuthorized` for a time after that of the actor's own membership."""
+    role = actor.principal.role
+    if not role.startswith(USER_ROLE_PREFIX) or actor.may(Action.SUPERUSER):
+        return
+    own = Membership.unscoped.filter(tenant=tenant, user__username=role.removeprefix(USER_ROLE_PREFIX)).first()
+    if own is not None and own.expires_at is not None and (expires_at is None or expires_at > own.expires_at):
+        raise NotAuthorized(
+            f"your own membership ends at {own.expires_at.isoformat()}: nobody gives one that lasts longer than theirs"
         )
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from messaging.permissions.model import Scope
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -104,22 +105,40 @@ class CustomRole(models.Model):
         return self.name
 
 
+def _not_ended() -> models.Q:
+    return models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
+
+
+class _Current(models.Manager["Membership"]):
+    """Without those that have ended: nothing that asks who is a member can forget to look."""
+
+    def get_queryset(self) -> models.QuerySet[Membership]:
+        return super().get_queryset().filter(_not_ended())
+
+
+class _CurrentScoped(ScopedManager["Membership"]):
+    def get_queryset(self) -> models.QuerySet[Membership]:
+        return super().get_queryset().filter(_not_ended())
+
+
 class Membership(models.Model):
     """A person of a tenant, with a role: a built-in one, or one of the tenant's own. It holds in the whole tenant, in a namespace
-    (and ends with it), or for topics whose names match a pattern."""
+    (and ends with it), or for topics whose names match a pattern; until `expires_at`, where that is set."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=NAME_LENGTH_MAX, default="metadata")
     namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="memberships", null=True, blank=True)
     topics = models.CharField(max_length=NAME_LENGTH_MAX, blank=True, default="")  # a pattern with *; "": all
+    expires_at = models.DateTimeField(null=True, blank=True)  # None: it does not end by itself
 
-    unscoped = models.Manager()
-    objects: ClassVar[ScopedManager[Membership]] = ScopedManager()
+    unscoped: ClassVar[models.Manager[Membership]] = _Current()
+    objects: ClassVar[ScopedManager[Membership]] = _CurrentScoped()
+    ever: ClassVar[models.Manager[Membership]] = models.Manager()  # also those that have ended and are about to be removed
 
     class Meta:
         default_manager_name = "unscoped"
-        base_manager_name = "unscoped"
+        base_manager_name = "ever"
         ordering = ["tenant_id", "user_id"]
         constraints = [models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_a_person")]
 

@@ -287,6 +287,7 @@ class MemberShape(msgspec.Struct, kw_only=True):
     role: Annotated[str, Meta(description="owner, admin, operator, developer, viewer, metadata, billing, or a role of the tenant.")]
     namespace: Annotated[str, Meta(description="Where the role holds: tenant/namespace; empty: in the whole tenant.")]
     topics: Annotated[str, Meta(description="A pattern of names of topics; empty: all.")]
+    expires_at: Annotated[Time | None, Meta(description="Until when they are a member; null: it does not end by itself.")]
 
 
 class NewMemberRole(msgspec.Struct, kw_only=True):
@@ -297,6 +298,7 @@ class NewMemberRole(msgspec.Struct, kw_only=True):
     topics: Annotated[
         str, limits.NAME, Meta(description="A pattern of names of topics, in which * stands for any characters; empty: all.")
     ] = ""
+    expires_at: Annotated[Time | None, Meta(description="Until when they are a member; missing: it does not end by itself.")] = None
 
 
 class RoleShape(msgspec.Struct, kw_only=True):

@@ -34,7 +34,9 @@ class Invitations(View):
     @describe("Invite somebody; the link is returned only in this response", shapes.InvitationWithLink, shapes.NewInvitation, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewInvitation)
-        invitation, link = invite_and_tell(request._request, self.actor(), tenant, given.email, given.role, given.by_mail)
+        invitation, link = invite_and_tell(
+            request._request, self.actor(), tenant, given.email, given.role, given.by_mail, given.member_days
+        )
         state: dict[str, Any] = {"state": invitation.state(timezone.now())}
         response = Response(shown(shapes.InvitationWithLink, invitation, link=link, **state), status=201)
         response.headers["Cache-Control"] = "no-store"

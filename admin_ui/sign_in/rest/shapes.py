@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from messaging.bodies import Text, Time
 from messaging.limits.model import Limit
+from tenants.actions.invitations import MEMBER_DAYS_MAX
 
 _EMAIL = Limit("a mail address", bytes_max=1_016)
 _ROLE = Limit("the name of a role", bytes_max=1_020)
@@ -23,6 +24,7 @@ class InvitationShape(msgspec.Struct, kw_only=True):
     created_at: Time
     created_by: str
     expires_at: Time
+    member_days: Annotated[int, Meta(description="How long they are a member from then on; 0: it does not end by itself.")]
     accepted_at: Time | None
     accepted_by: str
     revoked_at: Time | None
@@ -34,6 +36,11 @@ class NewInvitation(msgspec.Struct, kw_only=True):
     by_mail: Annotated[
         bool, Meta(description="true: the link is sent to the address; false, or where no mail is sent: the answer has it.")
     ] = True
+    member_days: Annotated[
+        int,
+        Limit("days", minimum=0, maximum=MEMBER_DAYS_MAX),
+        Meta(description="How long they are a member from then on; 0: it does not end by itself."),
+    ] = 0
 
 
 class InvitationWithLink(InvitationShape, kw_only=True):

@@ -335,6 +335,7 @@ class InvitationShape(TypedDict):
     created_at: str
     created_by: str
     expires_at: str
+    member_days: int
     accepted_at: str | None
     accepted_by: str
     revoked_at: str | None
@@ -349,6 +350,7 @@ class InvitationWithLink(TypedDict):
     created_at: str
     created_by: str
     expires_at: str
+    member_days: int
     accepted_at: str | None
     accepted_by: str
     revoked_at: str | None
@@ -528,6 +530,7 @@ class MemberShape(TypedDict):
     role: str
     namespace: str
     topics: str
+    expires_at: str | None
 
 
 class MessageRow(TypedDict):
@@ -657,6 +660,7 @@ class NewInvitationRequest(TypedDict):
     email: str
     role: NotRequired[str]
     by_mail: NotRequired[bool]
+    member_days: NotRequired[int]
 
 
 class NewIssuerRequest(TypedDict):
@@ -695,6 +699,7 @@ class NewMemberRoleRequest(TypedDict):
     role: str
     namespace: NotRequired[str]
     topics: NotRequired[str]
+    expires_at: NotRequired[str | None]
 
 
 class NewMessage(TypedDict):
@@ -1178,6 +1183,35 @@ class Problem(TypedDict):
 
 class PublishedShape(TypedDict):
     message_ids: list[str]
+
+
+class Reader(TypedDict):
+    role: str
+    key_id: str
+    reads: bool
+    consumes: bool
+    because: list[str]
+    issuers: list[str]
+
+
+class ReadersReport(TypedDict):
+    resource: str
+    at: str
+    may: list[Reader]
+    complete: bool
+    since: str
+    did: list[Reading]
+    further: int
+    log_since: str | None
+
+
+class Reading(TypedDict):
+    role: str
+    action: str
+    resource: str
+    times: int
+    first_at: str
+    last_at: str
 
 
 class ReasonShape(TypedDict):
@@ -4561,6 +4595,15 @@ class Tenants:
             body=body,
             query={"dry_run": dry_run},
             idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def readers(
+        self, tenant: str, *, days: int | None = None, namespace: str | None = None, topic: str | None = None
+    ) -> ReadersReport:
+        """Who may read messages of a tenant, a namespace or a topic now, and who did by the audit log."""
+        answer: ReadersReport = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/readers", query={"days": days, "namespace": namespace, "topic": topic}
         )
         return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -142,7 +143,7 @@ def people() -> None:
 @remote
 def people_list(at: Remote, tenant: str) -> None:
     """List the members."""
-    columns = ("username", "role", "namespace", "topics")
+    columns = ("username", "role", "namespace", "topics", "expires_at")
     show_rows(at.admin.members.each(at.tenant(tenant)), columns, as_json=at.as_json)
 
 
@@ -151,11 +152,14 @@ def people_list(at: Remote, tenant: str) -> None:
 @click.argument("role")
 @click.option("--namespace", default="", help="Where the role holds, without the tenant. [default: in the whole tenant]")
 @click.option("--topics", default="", help="A pattern of names of topics, such as orders-*. [default: all]")
+@click.option("--days", type=click.IntRange(1, 3650), help="For so many days from now. [default: it does not end by itself]")
 @TENANT
 @remote
-def people_set(at: Remote, username: str, role: str, namespace: str, topics: str, tenant: str) -> None:
-    """Make somebody a member of a tenant, or change their role."""
+def people_set(at: Remote, username: str, role: str, namespace: str, topics: str, days: int | None, tenant: str) -> None:
+    """Make somebody a member of a tenant, or change their role, and until when."""
     body: Any = {"role": role, "namespace": namespace, "topics": topics}
+    if days:
+        body["expires_at"] = (datetime.now(UTC) + timedelta(days=days)).isoformat()
     show_one(at.admin.members.set(at.tenant(tenant), username, body), as_json=at.as_json)
 
 
@@ -172,11 +176,14 @@ def people_remove(at: Remote, username: str, tenant: str) -> None:
 @click.argument("email")
 @click.argument("role", default="metadata")
 @click.option("--link", is_flag=True, help="Send no mail: print the link, which is shown only once, to hand it over yourself.")
+@click.option(
+    "--days", type=click.IntRange(1, 3650), help="They are a member for so many days. [default: it does not end by itself]"
+)
 @TENANT
 @remote
-def people_invite(at: Remote, email: str, role: str, link: bool, tenant: str) -> None:
+def people_invite(at: Remote, email: str, role: str, link: bool, days: int | None, tenant: str) -> None:
     """Invite somebody, who need not have an account yet. Prints the link where mail does not carry it."""
-    body: Any = {"email": email, "role": role, "by_mail": not link}
+    body: Any = {"email": email, "role": role, "by_mail": not link, "member_days": days or 0}
     made = at.admin.invitations.create(at.tenant(tenant), body)
     if at.as_json:
         show_json(made)

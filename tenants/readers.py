@@ -1,0 +1,137 @@
+"""Who may read the messages of a tenant, a namespace or a topic, and who did: decisions of now, and what the audit log has."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+from django.db.models import Count, Max, Min, Q
+from django.utils import timezone
+from msgspec import Meta
+
+from messaging.permissions.audited import SUBSCRIPTION_CREATE
+from messaging.permissions.model import Action, Resource
+from tenants.explanations import Question, who
+from tenants.models import AuditRecord, TokenIssuer
+from tenants.scoping import tenant_scope
+
+READS = ("message.browse", "message.read", "message.export", SUBSCRIPTION_CREATE)
+DAYS_MAX = 366
+READ_SHOWN_MAX = 1_000  # roles and resources; further ones are counted
+COLUMNS = ("what", "role", "key_id", "may_read", "may_consume", "because", "action", "resource", "times", "first_at", "last_at")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Reader(msgspec.Struct, kw_only=True):
+    role: str
+    key_id: Annotated[str, Meta(description="Of a key with a scope; empty: whoever has the role.")]
+    reads: Annotated[bool, Meta(description="May read messages in the console and over REST; parts may be masked.")]
+    consumes: Annotated[bool, Meta(description="May subscribe, and sees everything.")]
+    because: list[str]
+    issuers: Annotated[list[str], Meta(description="Issuers of other organisations whose tokens have this role.")]
+
+
+class Reading(msgspec.Struct, kw_only=True):
+    role: str
+    action: Annotated[str, Meta(description="Of the audit log; subscription.create: somebody began to consume.")]
+    resource: str
+    times: int
+    first_at: datetime
+    last_at: datetime
+
+
+class ReadersReport(msgspec.Struct, kw_only=True):
+    resource: str
+    at: datetime
+    may: list[Reader]
+    complete: Annotated[bool, Meta(description="false: the tenant has more members and keys than are looked at.")]
+    since: datetime
+    did: list[Reading]
+    further: Annotated[int, Meta(description="Roles and resources that did, and are not shown.")]
+    log_since: Annotated[datetime | None, Meta(description="The oldest record of the tenant that is kept; null: there is none.")]
+
+
+def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
+    """The caller has checked that this may be asked. Administrators of the platform may read everything and are not listed."""
+    found: dict[tuple[str, str], Reader] = {}
+    complete = True
+    for action in (Action.MESSAGE_READ, Action.CONSUME):
+        others = who(tenant, Question(action, resource))
+        complete = complete and others.complete
+        for answer in others.answers:
+            role, key_id = answer.principal.role, answer.principal.key_id
+            reader = found.get((role, key_id))
+            if reader is None:
+                reader = found[role, key_id] = Reader(role=role, key_id=key_id, reads=False, consumes=False, because=[], issuers=[])
+            reader.reads, reader.consumes = True, reader.consumes or action is Action.CONSUME
+            reader.because += [reason.text for reason in answer.decision.reasons if reason.text not in reader.because]
+    since = timezone.now() - timedelta(days=days)
+    with tenant_scope(tenant):
+        for issuer in TokenIssuer.objects.all():
+            for reader in found.values():
+                if reader.role in {f"{name}@{tenant}" for name in issuer.roles.values()}:
+                    reader.issuers.append(issuer.name)
+        rows = AuditRecord.objects.filter(action__in=READS, at__gte=since).filter(_within(resource)).order_by()
+        grouped = rows.values("role", "action", "resource").annotate(times=Count("id"), first_at=Min("at"), last_at=Max("at"))
+        shown = [row for row in grouped.order_by("-last_at")[:READ_SHOWN_MAX] if _is_within(row["resource"], resource)]
+        further = max(0, grouped.count() - READ_SHOWN_MAX)
+        log_since = AuditRecord.objects.order_by("at").values_list("at", flat=True).first()
+    return ReadersReport(
+        resource=resource.topic or resource.namespace or tenant,
+        at=timezone.now(),
+        may=sorted(found.values(), key=lambda reader: (reader.role, reader.key_id)),
+        complete=complete,
+        since=since,
+        did=[Reading(**row) for row in shown],
+        further=further,
+        log_since=log_since,
+    )
+
+
+def _within(resource: Resource) -> Q:
+    """Records name topics in full, with their subscriptions behind them, and partitions one by one."""
+    if resource.topic:
+        return (
+            Q(resource=resource.topic)
+            | Q(resource__startswith=f"{resource.topic}/")
+            | Q(resource__startswith=f"{resource.topic}-partition-")
+        )
+    if resource.namespace:
+        return Q(resource__startswith=f"persistent://{resource.namespace}/") | Q(
+            resource__startswith=f"non-persistent://{resource.namespace}/"
+        )
+    return Q()
+
+
+def _is_within(text: str, resource: Resource) -> bool:
+    """SQLite compares without regard to large and small letters."""
+    if resource.topic:
+        return text.startswith(resource.topic)
+    return not resource.namespace or f"://{resource.namespace}/" in text
+
+
+def as_csv(report: ReadersReport) -> str:
+    """Two tables in one: who may, and who did."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(
+        ["what", "role", "key_id", "may_read", "may_consume", "because", "action", "resource", "times", "first_at", "last_at"]
+    )
+    for reader in report.may:
+        because = "; ".join([*reader.because, *(f"tokens of issuer {name}" for name in reader.issuers)])
+        cells = ["may", reader.role, reader.key_id, reader.reads, reader.consumes, because, "", report.resource, "", "", ""]
+        writer.writerow(map(_cell, cells))
+    for reading in report.did:
+        first, last = reading.first_at.isoformat(), reading.last_at.isoformat()
+        cells = ["did", reading.role, "", "", "", "", reading.action, reading.resource, reading.times, first, last]
+        writer.writerow(map(_cell, cells))
+    return out.getvalue()
+
+
+def _cell(value: object) -> str:
+    """A spreadsheet must not compute what somebody named."""
+    text = str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text

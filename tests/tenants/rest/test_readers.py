@@ -1,0 +1,42 @@
+"""The report of who may read messages, and who did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from tenants import actions
+from tenants.actions.grants import grant_permission
+from tenants.models import TokenIssuer
+from tests.tenants.world import World
+
+AT = "/api/v1/tenants/acme/readers"
+TOPIC = "persistent://acme/orders/t"
+
+
+def test_it_says_who_may_and_who_did(world: World, caller: Any) -> None:
+    for topic in (TOPIC, "persistent://acme/orders/other"):
+        world.broker.add(topic)
+        world.broker.publish_messages(topic, OutgoingMessage(b"x"))
+    actions.set_member(world.actor("olga"), "acme", "tom", "viewer")
+    grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["consume"])
+    TokenIssuer.unscoped.create(tenant_id="acme", name="corp", issuer="i", audience="a", jwks_url="https://i/", roles={"v": "app"})
+    for name in ("t", "t", "other"):
+        assert caller("tom")("GET", f"/api/v1/tenants/acme/namespaces/orders/topics/{name}/browse").status_code == 200
+    report = caller("olga")("GET", f"{AT}?namespace=orders&topic=t").json()
+    may = {reader["role"]: reader for reader in report["may"]}
+    assert (may["user:tom"]["reads"], may["user:tom"]["consumes"]) == (True, False)
+    assert may["user:olga"]["consumes"] and may["user:tom"]["because"]
+    assert may["app@acme"]["consumes"] and may["app@acme"]["issuers"] == ["corp"]
+    assert [(did["role"], did["action"], did["resource"], did["times"]) for did in report["did"]] == [
+        ("user:tom", "message.browse", TOPIC, 2)
+    ]
+    assert len(caller("olga")("GET", f"{AT}?namespace=orders").json()["did"]) == 2
+    assert "user:sam" not in may
+
+
+def test_who_reads_no_audit_log_and_other_tenants_are_refused(world: World, caller: Any) -> None:
+    assert caller("tom")("GET", AT).status_code == 403
+    assert caller("sam")("GET", AT).status_code == 404
+    assert caller("olga")("GET", f"{AT}?namespace=nowhere").status_code == 404
+    assert caller("olga")("GET", f"{AT}?days=0").status_code == 400
