@@ -62,5 +62,13 @@ class Recycling(NamedTuple):
     listed: bool = True
 
 
+def original_name(name: str) -> str:
+    """The full name that what lies at a place had; any other name itself."""
+    if not is_place(name):
+        return name
+    tenant, namespace, _, local = name.removeprefix(PREFIX).split("/", 3)
+    return f"persistent://{tenant}/{namespace}/{local}"
+
+
 def is_place(name: str) -> bool:
     return name.startswith(PREFIX)

@@ -212,7 +212,8 @@ class Broker:
         )
 
     async def stored_bytes_of(self, tenant: str) -> int:
-        elsewhere = 0 if self.fleet_limits is None else await self.fleet_limits.open_bytes_elsewhere(tenant)
+        apart = self.fleet_limits is not None and not self.settings.shared_storage  # else open ledgers are seen from everywhere
+        elsewhere = 0 if not apart or self.fleet_limits is None else await self.fleet_limits.open_bytes_elsewhere(tenant)
         return elsewhere + await stored_bytes_of(self.storage, self.topics.loaded, tenant)
 
     def _serve_topics(self) -> None:

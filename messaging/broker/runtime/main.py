@@ -28,7 +28,7 @@ from messaging.broker.runtime.database_watch import LOOP as DATABASE_LOOP
 from messaging.broker.runtime.ledger_stores import AnyLedgers, ledger_store_of
 from messaging.broker.runtime.listeners import BACKLOG, open_listeners
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
+from messaging.broker.runtime.metering.setup import MeteredBundles, meter_stored_topics, meter_usage
 from messaging.broker.runtime.orphans import (
     COLLECT_LEFT_S,
     LEFT_LOOP,
@@ -73,6 +73,7 @@ from messaging.tls import server_context
 log = logs.get_logger("broker")
 
 STOP_S = 8.0
+ADOPT_S, METER_BUNDLES_S = 5.0, 2.0
 EXIT_LOST = 75  # a new start helps (EX_TEMPFAIL)
 
 
@@ -289,6 +290,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.start_background_loops()
     _watch_databases(service, store)
     if isinstance(owners, FleetMember):
+        _meter_bundles(service, owners)
         if shared:
             await owners.serve(asdict(addresses))
             _balance(service, owners, meta.ownership, admin)
@@ -306,6 +308,16 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     return service
 
 
+def _meter_bundles(service: Broker, member: FleetMember) -> None:
+    metered = MeteredBundles(service)
+
+    async def follow() -> None:
+        rows = member.owners.owned_by(member.broker_id)
+        await metered.follow({row.bundle for row in rows if row.session == member.session})
+
+    service.background.every(METER_BUNDLES_S, "meter_bundles", follow)
+
+
 def _balance(service: Broker, member: FleetMember, store: OwnershipStore, admin: AdminHandlers) -> None:
     """What brokers that store in one place do for each other."""
     moves = service.bundle_moves = BundleMoves(member, store, service.topics, service.cursors)
@@ -314,6 +326,7 @@ def _balance(service: Broker, member: FleetMember, store: OwnershipStore, admin:
     background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(member).look)
     background.every(FOLLOW_S, "follow_bundles", lambda: moves.follow_boundaries(service.access.view.boundaries_of))
     background.every(BALANCE_S, "balance_bundles", balancer.look)
+    background.every(ADOPT_S, "adopt_bundles", member.adopt)
 
 
 def _scope(settings: Settings) -> str:

@@ -59,6 +59,10 @@ class UsageCollector:
         """What a topic holds that is not loaded. Does not block."""
         self._changes.append(partial(self._recorder.rest, totals))
 
+    def keep(self, has: Callable[[str], bool]) -> None:
+        """Topics that are not loaded and not ours any more are others' to record. `has` runs in a thread. Does not block."""
+        self._changes.append(partial(self._recorder.keep, has))
+
     def gone(self, topic: str) -> None:
         """A topic was deleted. Does not block."""
         self._changes.append(partial(self._recorder.gone, topic))

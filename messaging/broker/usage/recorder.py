@@ -21,7 +21,7 @@ What is promised:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from messaging.broker.usage.record import HOUR_MS, DetailTotals, TopicTotals, UsageRecord, hour_start_ms
@@ -80,6 +80,10 @@ class UsageRecorder:
         totals = self._resting.get(topic)
         if totals is not None:
             self._resting[topic] = totals._replace(stored_bytes=0, backlog_entries=0)
+
+    def keep(self, has: Callable[[str], bool]) -> None:
+        """Only of the topics that `has` says so of is what they hold said from here on: the others have another owner."""
+        self._resting = {topic: totals for topic, totals in self._resting.items() if has(topic)}
 
     def rest(self, totals: TopicTotals) -> None:
         """A topic that was not loaded yet holds what `totals` says, until it is loaded. Of one that was, its last totals count."""

@@ -105,6 +105,16 @@ def test_a_machine_that_slept_counts_at_the_end_of_its_sleep() -> None:
     assert min(r.interval_start_ms for r in records) == woke_ms - GAUGE_CARRY_MS_MAX
 
 
+def test_what_another_broker_owns_now_is_not_said_any_more() -> None:
+    recorder = started()
+    ours, theirs = f"{TOPIC}-ours", f"{TOPIC}-theirs"
+    for topic in (ours, theirs):
+        recorder.rest(totals(topic, 0, 0, 0, 0, 500))
+    recorder.keep(lambda topic: topic == ours)
+    recorder.sample(NOON_MS + 60_000, [])
+    assert {(record.topic, record.value) for record in recorder.pending()} == {(ours, 500)}
+
+
 def test_a_retired_topic_starts_again_from_zero() -> None:
     recorder = started()
     recorder.sample(NOON_MS + 1000, [totals(TOPIC, 10)])

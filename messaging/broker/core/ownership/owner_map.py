@@ -84,6 +84,10 @@ class OwnerMap:
         row = self.row_at(namespace_of(topic), position_of(topic))
         return None if row is None or row.broker_id != broker_id else row.fence
 
+    def rows_without_owner(self) -> list[OwnershipRow]:
+        """Of bundles that somebody owned, and nobody alive does."""
+        return [row for rows in self._rows.values() for row in rows if not self.is_live(row)]
+
     def overlapping(self, bundle: NamespaceBundle) -> list[OwnershipRow]:
         rows = self._rows.get(bundle.namespace, [])
         first, last = self._overlapping(rows, bundle)

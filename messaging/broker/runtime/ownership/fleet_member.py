@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -23,20 +25,22 @@ from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.errors import NotReady
-from messaging.protocol.bundles import Boundaries, bundle_of, position_of
+from messaging.protocol.bundles import Boundaries, Bundle, bundle_of, position_of
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
-from messaging.storage.meta_store import namespace_of
+from messaging.storage.meta_store import namespace_of, tenant_of
 from messaging.storage.ownership import (
     DRAINS,
     BrokerSession,
     BundleRefused,
     NamespaceBundle,
     NotRecovered,
+    OwnershipRow,
     OwnershipStore,
     SessionConflict,
     SessionLost,
 )
+from messaging.storage.recycled_topic import original_name
 
 log = structlog.get_logger("broker.ownership")
 
@@ -44,6 +48,21 @@ LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong looks at
 OTHERS_S = 10.0  # how long the others may take to start before what nobody owns is divided without them
 ACQUIRED_AT_ONCE = 100  # bundles: they share commits
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
+
+
+class OwnedBundles:
+    """The bundles of some rows, as they are now."""
+
+    def __init__(self, rows: list[OwnershipRow]) -> None:
+        self._bundles: defaultdict[str, list[Bundle]] = defaultdict(list)
+        for row in sorted(rows):
+            self._bundles[row.bundle.namespace].append(Bundle(*row.bundle[1:]))
+
+    def has(self, topic: str) -> bool:
+        name = original_name(topic)
+        bundles, position = self._bundles.get(namespace_of(name), []), position_of(name)
+        index = bisect_right(bundles, position, key=lambda bundle: bundle.lower) - 1
+        return tenant_of(name) == OWN_TENANT or (index >= 0 and bundles[index].holds(position))
 
 
 class EndsSessions(Protocol):
@@ -77,6 +96,7 @@ class FleetMember:
         self.broker_id = broker_id
         self.allowed = allowed
         self._shared = shared
+        self._adopted: object = None  # what was known when there was nothing more to adopt
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._store = store
         self._boundaries_of = boundaries_of
@@ -212,6 +232,26 @@ class FleetMember:
 
     def _live(self) -> int:
         return sum(session.live for session in self.owners.sessions.values())
+
+    def owned_namespaces(self) -> OwnedBundles:
+        return OwnedBundles(self.owners.owned_by(self.broker_id))
+
+    async def adopt(self) -> None:
+        """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered and kept as policies
+        ask although nobody uses it. Raises `StoreError`."""
+        seen = (self.owners.change, [each for each in self.owners.sessions.values() if each.serves])
+        if seen == self._adopted or not self._lease.may_serve(self._now_s()):
+            return
+        mine = []
+        for row in self.owners.rows_without_owner():
+            decided = answer(
+                self.owners, self.broker_id, self._session, row.bundle, row.bundle.lower, sent=False, allowed=self.allowed
+            )
+            if isinstance(decided, Acquire):
+                mine.append(decided.bundle)
+        for start in range(0, len(mine), ACQUIRED_AT_ONCE):
+            await asyncio.gather(*map(self._acquire, mine[start : start + ACQUIRED_AT_ONCE]))
+        self._adopted = seen
 
     # --- owning
 

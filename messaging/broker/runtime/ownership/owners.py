@@ -32,6 +32,20 @@ class Owners(Protocol):
     def others(self, kind: str) -> list[str]:
         """The addresses of this kind of the other brokers that are alive, as far as is known."""
 
+    def owned_namespaces(self) -> OwnedNamespaces:
+        """What is this broker's at this moment. Acquires nothing."""
+
+
+class OwnedNamespaces(Protocol):
+    def has(self, topic: str) -> bool:
+        """Whether the bundle of a topic, by its full name or its place in the recycle bin, is this broker's. May be asked in any
+        thread."""
+
+
+class Everything:
+    def has(self, topic: str) -> bool:
+        return True
+
 
 class SoleOwner:
     """There is one broker, and everything is here."""
@@ -50,6 +64,9 @@ class SoleOwner:
 
     def others(self, kind: str) -> list[str]:
         return []
+
+    def owned_namespaces(self) -> OwnedNamespaces:
+        return Everything()
 
 
 class PartitionsElsewhere(Protocol):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
+from messaging.broker.runtime.metering.setup import MeteredBundles
 from messaging.broker.runtime.ownership.balancer import Balancer
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.usage.record import TopicTotals
 from messaging.client import Client, connect
 from messaging.protocol.bundles import Bundle, equal_bundles, position_of
+from messaging.protocol.names import parse_topic
 from messaging.storage.ownership import OwnershipRow
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
@@ -155,6 +159,56 @@ async def test_the_first_broker_moves_what_is_too_much_for_one(tmp_path: Path, m
             for topic in TOPICS:
                 assert await read(client, topic, 1) == [f"a {topic}"]
             assert served(first) and served(second)
+
+
+async def test_what_quiet_topics_hold_is_metered_by_their_owner_alone(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        async with client_of(fleet[0]) as client:
+            await publish(client, TOPICS, "a")
+        for broker in fleet:
+            for topic in served(broker):
+                await broker.service.topics.unload(parse_topic(topic))
+        giver, taker = fleet if rows_of(fleet[0]) else reversed(fleet)
+        usage, recording = UsageOfQuietTopics(), taker.service.metering.usage
+        taker.service.metering.usage = usage  # type: ignore[assignment]  # the part of it that is asked
+        metered = MeteredBundles(taker.service)
+        await metered.follow({row.bundle for row in rows_of(taker)})
+        before = set(usage.resting)
+        assert before == {topic for topic in TOPICS if any(holds(row, topic) for row in rows_of(taker))}
+        moves, moved = giver.service.bundle_moves, rows_of(giver)
+        assert moves is not None
+        for row in moved:
+            await moves.give(row.bundle, taker.service.settings.broker_id)
+        assert isinstance(taker.service.owners, FleetMember)
+        await taker.service.owners.look()
+        await metered.follow({row.bundle for row in rows_of(taker)})
+        assert set(usage.resting) == set(TOPICS) and min(usage.resting.values()) > 0
+        back = taker.service.bundle_moves
+        assert back is not None
+        for row in [row for row in rows_of(taker) if row.bundle in {each.bundle for each in moved}]:
+            await back.give(row.bundle, giver.service.settings.broker_id)
+        await metered.follow({row.bundle for row in rows_of(taker)})
+        assert set(usage.resting) == before
+        taker.service.metering.usage = recording
+
+
+class UsageOfQuietTopics:
+    def __init__(self) -> None:
+        self.resting: dict[str, int] = {}
+
+    def rest(self, totals: TopicTotals) -> None:
+        self.resting[totals.topic] = totals.stored_bytes
+
+    def keep(self, has: Callable[[str], bool]) -> None:
+        self.resting = {topic: size for topic, size in self.resting.items() if has(topic)}
+
+    def retire(self, totals: TopicTotals) -> None: ...
+
+
+def rows_of(broker: RunningBroker) -> list[OwnershipRow]:
+    member = broker.service.owners
+    assert isinstance(member, FleetMember)
+    return member.owners.owned_by(member.broker_id)
 
 
 def holds(row: OwnershipRow, topic: str) -> bool:
