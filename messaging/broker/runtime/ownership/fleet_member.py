@@ -237,8 +237,8 @@ class FleetMember:
         return OwnedBundles(self.owners.owned_by(self.broker_id))
 
     async def adopt(self) -> None:
-        """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered and kept as policies
-        ask although nobody uses it. Raises `StoreError`."""
+        """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
+        policies ask, although nobody uses it. Raises `StoreError`."""
         seen = (self.owners.change, [each for each in self.owners.sessions.values() if each.serves])
         if seen == self._adopted or not self._lease.may_serve(self._now_s()):
             return
