@@ -115,7 +115,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
         elif not query.get("watch"):
             rows = min(max(1, int(limit)), WHOLE_MAX) if limit.isascii() and limit.isdigit() and len(limit) < 6 else WHOLE_MAX
             words, after = query.get("q", "").lower(), query.get("after", "")
-            asked.set_result(LiveAsked(namespace=namespace, limit=rows, words=words, after=after))
+            asked.set_result(LiveAsked(namespace=namespace, rows_max=rows, words=words, after=after))
         return asked
 
     async def _refusal(self) -> int:

@@ -101,9 +101,9 @@ def list_topics(namespace: str, asked: TopicsAsked) -> TopicsListed:
     by_name = asked.sort == BY_NAME
     words, after = (asked.words.lower(), asked.after) if by_name else ("", "")
     try:
-        live = _live(LiveAsked(namespace=namespace, limit=PAGE, after=after, words=words))
+        live = _live(LiveAsked(namespace=namespace, rows_max=PAGE, after=after, words=words))
         if live.totals is not None and live.totals.topics <= WHOLE_MAX:
-            whole = _live(LiveAsked(namespace=namespace, limit=WHOLE_MAX)) if after or words or live.next else live
+            whole = _live(LiveAsked(namespace=namespace, rows_max=WHOLE_MAX)) if after or words or live.next else live
             if not whole.next:
                 return _whole(whole, asked)
         if not by_name:

@@ -142,7 +142,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
             kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
             show_message(request, f"Namespace {name} was deleted.{kept}")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
-    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, limit=WHOLE_MAX)))
+    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, rows_max=WHOLE_MAX)))
     if listed is None or listed.totals is None:
         impact = [f"All topics and messages {fate}. The number of topics is currently unknown ({away})."]
     else:

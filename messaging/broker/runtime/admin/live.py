@@ -58,10 +58,10 @@ class LiveHandlers:
         following = ""
         if request.topics:
             rows = await self._rows_of(namespace, request.topics)
-        elif request.limit is None:
+        elif request.rows_max is None:
             rows = await self._all(namespace)
         else:
-            rows, following = await self._page(namespace, request, request.limit)
+            rows, following = await self._page(namespace, request, request.rows_max)
         self._sequence += 1
         return NamespaceLive(
             sequence=self._sequence,
@@ -69,7 +69,7 @@ class LiveHandlers:
             boot_epoch=self._broker.boot_epoch,
             topics=rows,
             next=following,
-            totals=None if request.limit is None else await self._totals(namespace),
+            totals=None if request.rows_max is None else await self._totals(namespace),
         )
 
     async def _all(self, namespace: str) -> list[TopicLive]:
