@@ -190,7 +190,8 @@ class TopicLive(msgspec.Struct, kw_only=True):
 
 class LiveAsked(Request, kw_only=True):
     """A page of a namespace, as `TopicsPageAsked` has it; or `topics` (full names) alone, a partitioned one with its partitions,
-    where they exist; or, without `rows_max` and `topics`, everything. With `rows_max` the answer has the totals of the namespace."""
+    where they exist; or, without `rows_max` and `topics`, everything. With `rows_max` the answer has the totals of the
+    namespace."""
 
     namespace: fields.Namespace
     after: fields.Topic = ""
