@@ -99,7 +99,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             except (msgspec.ValidationError, InvalidName):
                 await self.close(1003)
                 return
-            self._asked.set_result(LiveAsked(namespace="/".join(self._namespace), topics=topics))
+            self._asked.set_result(LiveAsked(namespace="/".join(self._namespace), names=topics))
 
     @property
     def _namespace(self) -> tuple[str, str]:
@@ -111,7 +111,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
         asked: asyncio.Future[LiveAsked] = asyncio.get_running_loop().create_future()
         namespace, limit = "/".join(self._namespace), query.get("limit", "")
         if query.get("topic"):
-            asked.set_result(LiveAsked(namespace=namespace, topics=[query["topic"]]))
+            asked.set_result(LiveAsked(namespace=namespace, names=[query["topic"]]))
         elif not query.get("watch"):
             rows = min(max(1, int(limit)), WHOLE_MAX) if limit.isascii() and limit.isdigit() and len(limit) < 6 else WHOLE_MAX
             words, after = query.get("q", "").lower(), query.get("after", "")

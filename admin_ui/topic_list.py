@@ -141,7 +141,7 @@ def _ranked(namespace: str, asked: TopicsAsked, totals: LiveTotals | None) -> To
     ranked = broker.ask(lambda rpc: rpc.call(TOPICS_RANKED, ranking))
     start = PAGE * (asked.page - 1)
     names = ranked.topics[start : start + PAGE]
-    by_name = {group.topic: group for group in grouped(_live(LiveAsked(namespace=namespace, topics=names)))} if names else {}
+    by_name = {group.topic: group for group in grouped(_live(LiveAsked(namespace=namespace, names=names)))} if names else {}
     groups = [by_name[name] for name in names if name in by_name]  # without those that were deleted meanwhile
     more = start + PAGE < len(ranked.topics) and asked.page < PAGES_RANKED
     return TopicsListed(

@@ -28,7 +28,7 @@ class RedriveFilter(Request, kw_only=True):
     redriven_max: fields.Redriven = 0  # one that was redriven so often already stays; 0: any
     origin_topic: fields.Topic = ""
     reason: fields.PropertyValue = ""
-    producer: fields.Topic = ""
+    producer: fields.Name = ""
     positions: fields.Positions = []  # only these entries (ledger and entry); empty: any
 
 

@@ -189,15 +189,15 @@ class TopicLive(msgspec.Struct, kw_only=True):
 
 
 class LiveAsked(Request, kw_only=True):
-    """A page of a namespace, as `TopicsPageAsked` has it; or `topics` (full names) alone, a partitioned one with its partitions,
-    where they exist; or, without `rows_max` and `topics`, everything. With `rows_max` the answer has the totals of the
+    """A page of a namespace, as `TopicsPageAsked` has it; or `names` (full names of topics) alone, a partitioned one with its
+    partitions, where they exist; or, without `rows_max` and `names`, everything. With `rows_max` the answer has the totals of the
     namespace."""
 
     namespace: fields.Namespace
     after: fields.Topic = ""
     words: fields.Words = ""
     rows_max: fields.LiveLimit | None = None
-    topics: fields.TopicsLive = []
+    names: fields.TopicsLive = []
 
 
 class LiveTotals(msgspec.Struct, kw_only=True):

@@ -36,8 +36,8 @@ class ScriptedLive:
         if self.away:
             raise NotReady(self.away)
         answer = self.answer(asked.namespace)
-        if asked.topics:
-            answer.topics = [row for row in answer.topics if {row.topic, partitioned_name(row.topic)} & set(asked.topics)]
+        if asked.names:
+            answer.names = [row for row in answer.topics if {row.topic, partitioned_name(row.topic)} & set(asked.topics)]
         return answer
 
     def answer(self, namespace: str) -> NamespaceLive:

@@ -56,8 +56,8 @@ class LiveHandlers:
     async def live(self, request: LiveAsked) -> NamespaceLive:
         namespace = present_namespace(self._broker, request.namespace)
         following = ""
-        if request.topics:
-            rows = await self._rows_of(namespace, request.topics)
+        if request.names:
+            rows = await self._rows_of(namespace, request.names)
         elif request.rows_max is None:
             rows = await self._all(namespace)
         else:
