@@ -37,7 +37,7 @@ class ScriptedLive:
             raise NotReady(self.away)
         answer = self.answer(asked.namespace)
         if asked.names:
-            answer.names = [row for row in answer.topics if {row.topic, partitioned_name(row.topic)} & set(asked.topics)]
+            answer.topics = [row for row in answer.topics if {row.topic, partitioned_name(row.topic)} & set(asked.names)]
         return answer
 
     def answer(self, namespace: str) -> NamespaceLive:
