@@ -113,7 +113,7 @@ def redrive_edited(request: ConsoleRequest, tenant: str, namespace: str, topic: 
 
     def start() -> None:
         message = form.message()
-        edit = RedriveEdit(payload=bytes(message.payload), key=message.key, properties=message.properties)
+        edit = RedriveEdit(edited_payload=bytes(message.payload), key=message.key, properties=message.properties)
         given = {"positions": [[at.ledger_id, at.entry_id]]}
         started.append(actions.start(request.actor, at.topic, actions.Request(given=given, edit=edit)))
 

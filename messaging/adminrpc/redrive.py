@@ -35,7 +35,7 @@ class RedriveFilter(Request, kw_only=True):
 class RedriveEdit(msgspec.Struct, kw_only=True):
     """What a message goes back with, in place of what it has. `key` None: without one."""
 
-    payload: fields.EditedPayload
+    edited_payload: fields.EditedPayload
     key: fields.Topic | None = None
     properties: fields.Properties = {}
 

@@ -414,7 +414,7 @@ def test_only_the_messages_that_were_chosen_move(environment: Environment, broke
 def test_a_message_goes_back_as_it_was_edited_once(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
     of_two_origins(broker)
     (entry,) = [entry for entry in scanned(broker).found if entry.key == "k2"]
-    edit = RedriveEdit(payload=b"mended", key="other", properties={"kind": "y", "DEAD_LETTER_REASON": "kept"})
+    edit = RedriveEdit(edited_payload=b"mended", key="other", properties={"kind": "y", "DEAD_LETTER_REASON": "kept"})
     job(clock, target="", filter={"positions": [[entry.ledger_id, entry.entry_id]]}, edit=msgspec.to_builtins(edit))
 
     def lost(request: RedriveMove) -> RedriveMoved | None:

@@ -221,7 +221,7 @@ def _edit(given: EditedMessage) -> RedriveEdit:
         raise InvalidValue("edit.payload_base64 is no base64") from None
     if len(payload) > EDITED_BYTES_MAX:
         raise InvalidValue(f"edit: a payload of {len(payload)} bytes is more than the {EDITED_BYTES_MAX} that are edited")
-    return RedriveEdit(payload=payload, key=None if given.key is UNSET else given.key, properties=given.properties)
+    return RedriveEdit(edited_payload=payload, key=None if given.key is UNSET else given.key, properties=given.properties)
 
 
 def show_job(job: RedriveJob) -> RedriveShape:

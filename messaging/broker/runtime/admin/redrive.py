@@ -194,7 +194,7 @@ class Redrive:
             return list(redriven_frames(entries, name, sequence_id, now_ms, self._unpacked_max))
         if len(request.positions) != 1:
             raise InvalidValue("an edit is of one entry")
-        wanted = Edit(edit.payload, edit.key, edit.properties)
+        wanted = Edit(edit.edited_payload, edit.key, edit.properties)
         try:
             return [edited_frame(entries[0], wanted, name, sequence_id, now_ms, self._unpacked_max)]
         except NotEditable as error:
