@@ -107,11 +107,17 @@ class BackgroundLoops:
         return [loop for loop in self.loops.values() if loop.failing]
 
     def every(
-        self, seconds: float | Callable[[], float], name: str, act: Act, *, first_s: float | None = None
+        self,
+        seconds: float | Callable[[], float],
+        name: str,
+        act: Act,
+        *,
+        first_s: float | None = None,
+        retry_s_max: float = RETRY_S_MAX,
     ) -> asyncio.Task[None]:
         """Waits, runs `act`, and repeats until cancelled. `seconds` may be a function that is called each time; `first_s` is the
-        first wait."""
-        return self._start(self._every(self.register(name), seconds, act, first_s), name)
+        first wait, `retry_s_max` the longest after failures, if it is not shorter than `seconds`."""
+        return self._start(self._every(self.register(name), seconds, act, first_s, retry_s_max), name)
 
     def until_done(self, name: str, act: Act, *, retry_s: float = RETRY_S) -> asyncio.Task[None]:
         """Runs `act` repeatedly until it does not raise. The caller owns and cancels the task; `cancel` does not affect it."""
@@ -146,7 +152,9 @@ class BackgroundLoops:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    async def _every(self, loop: BackgroundLoop, seconds: float | Callable[[], float], act: Act, first_s: float | None) -> None:
+    async def _every(
+        self, loop: BackgroundLoop, seconds: float | Callable[[], float], act: Act, first_s: float | None, retry_s_max: float
+    ) -> None:
         retry_s = 0.0
         wait_s = first_s
         while True:
@@ -154,7 +162,7 @@ class BackgroundLoops:
                 wait_s = _ask(loop, seconds) if callable(seconds) else seconds
             await self._sleep(max(wait_s, retry_s))
             wait_s = None
-            retry_s = 0.0 if await _run(loop, act) else min(max(2 * retry_s, RETRY_S), RETRY_S_MAX)
+            retry_s = 0.0 if await _run(loop, act) else min(max(2 * retry_s, RETRY_S), retry_s_max)
 
     async def _until_done(self, loop: BackgroundLoop, act: Act, retry_s: float) -> None:
         while not await _run(loop, act):

@@ -17,6 +17,7 @@ CHANGES_MAX = 1_000  # rows of one answer
 State: TypeAlias = Literal["owned", "draining", "free"]
 
 INSTANCE = "instance"  # among the addresses of a session: a random name that is kept beside what only one process may open
+MACHINE = "machine"  # likewise: whose loopback addresses those are that it names
 DRAINS = "draining"  # with any value, from when it gives its bundles away
 SERVES = "broker_url"  # what no broker has among them before it takes traffic
 

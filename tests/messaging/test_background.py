@@ -102,6 +102,11 @@ async def test_when_it_cannot_be_said_how_long_to_wait_the_loop_waits_anyway(loo
     assert loops.loops["usage"].failures >= 2
 
 
+async def test_a_loop_that_is_urgent_waits_no_longer_than_it_says_after_failures(loops: BackgroundLoops, clock: Clock) -> None:
+    await runs(clock, loops.every(3.0, "renew", raising([ValueError()] * 6), retry_s_max=3.0), 6)
+    assert clock.slept == [3.0] * 6
+
+
 async def test_until_done_tries_until_it_succeeds_and_no_longer(loops: BackgroundLoops, clock: Clock) -> None:
     clock.runs_max = 100
     await loops.until_done("checkpoint", raising([ValueError(), ValueError(), None]), retry_s=0.5)

@@ -65,7 +65,7 @@ from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import tenant_of
 from messaging.storage.next_commit import NextCommit
-from messaging.storage.ownership import OwnershipStore, scope_of_broker
+from messaging.storage.ownership import OwnershipStore, SessionLost, scope_of_broker
 from messaging.storage.sql.meta_store import SqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -78,7 +78,7 @@ EXIT_LOST = 75  # a new start helps (EX_TEMPFAIL)
 
 
 class StorageUnreachable(Exception):
-    """What `metadata_url` or `ledger_url` names does not answer, which may pass by itself."""
+    """What `metadata_url` or `ledger_url` names does not answer, or not for this session any more, which may pass by itself."""
 
 
 def main(settings: Settings) -> int:
@@ -245,11 +245,12 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     try:
         if shared:
             owners = await join_shared(storage, meta, cursors, session, owner_map, boundaries_of)
-            owners.keep(background)
         else:
             owners = await join(settings, meta, owned, boundaries_of, asdict(addresses))
     except StoreError as error:
-        raise ConfigError(f"the broker cannot read which topics are its own: {error}") from error
+        passes = isinstance(error, Unreachable | Fenced | SessionLost)  # the next start has a session of its own
+        failure = StorageUnreachable if passes else ConfigError
+        raise failure(f"the broker cannot read which topics are its own: {error}") from error
     service = Broker(settings, storage, cursors, access, owned.fence.epoch, owners)
     store.on_failed = service.store_failed
     meter_usage(service, settings.data_path / "usage" / "raw")
@@ -292,7 +293,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     if isinstance(owners, FleetMember):
         _meter_bundles(service, owners)
         if shared:
-            await owners.serve(asdict(addresses))
+            await owners.serve(asdict(addresses) | instance.addresses)
             _balance(service, owners, meta.ownership, admin)
         else:
             owners.keep(background)
@@ -325,6 +326,7 @@ def _balance(service: Broker, member: FleetMember, store: OwnershipStore, admin:
     background = service.background
     background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(member).look)
     background.every(FOLLOW_S, "follow_bundles", lambda: moves.follow_boundaries(service.access.view.boundaries_of))
+    background.every(FOLLOW_S, "take_back_bundles", moves.take_back)
     background.every(BALANCE_S, "balance_bundles", balancer.look)
     background.every(ADOPT_S, "adopt_bundles", member.adopt)
 

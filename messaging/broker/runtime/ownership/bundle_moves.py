@@ -2,7 +2,8 @@
 
 While a bundle is drained nobody can load a topic of it. Its topics are closed, which stores their cursors and ends their ledgers;
 what their clients send meanwhile is dropped, and they send it again. Once the row names the new owner they are told its address, so
-that they need not look up. If anything fails, this broker takes the bundle back under a new fence, and its clients come again.
+that they need not look up. If anything fails, this broker takes the bundle back under a new fence, and its clients come again. It
+does so later where that fails, too, or where it was not known whether the bundle is drained.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import structlog
 from messaging.broker.core.ownership.placement import candidate
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.topics.moving import Moving
-from messaging.broker.runtime.topics.registry import Topics
+from messaging.broker.runtime.topics.registry import CLOSING_MAX, Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, NotReady
 from messaging.protocol.bundles import Boundaries, Bundle, position_of
@@ -76,8 +77,11 @@ class BundleMoves:
                 closed = await self._close(row.bundle, moving)
                 await self._cursors.saved()
                 await self._pass_on(drained, taker)
-            except BaseException:
-                self._member.owners.put(await self._store.hand_over_bundle(drained, self._member.broker_id))
+            except BaseException as error:
+                try:
+                    await self._take_back(drained)
+                except StoreError as failure:
+                    log.warning("bundle.not_taken_back", bundle=str(row.bundle), error=str(failure), why=str(error))
                 moving.tell(None)
                 raise
             moving.tell(None if taker is None else taker.addresses)
@@ -92,16 +96,29 @@ class BundleMoves:
         else:
             self._member.owners.put(await self._store.hand_over_bundle(drained, taker.broker_id))
 
+    async def _take_back(self, drained: OwnershipRow) -> None:
+        self._member.owners.put(await self._store.hand_over_bundle(drained, self._member.broker_id))
+
+    async def take_back(self) -> None:
+        """What was drained by a move that is over, and is still this broker's: nobody else would ever serve it. Raises
+        `StoreError`."""
+        for row in self._rows():
+            if row.state == "draining" and row.bundle not in self._moving:
+                await self._take_back(row)
+                log.info("bundle.taken_back", bundle=str(row.bundle))
+
     async def _close(self, bundle: NamespaceBundle, why: Moving) -> int:
         """All topics of it, those included that are being loaded or deleted. How many there were."""
         count = 0
         while under_way := self._topics.under_way(lambda text: _holds(bundle, text)):
             await asyncio.wait(under_way)
         topics = [topic for topic in self._topics.loaded_of(bundle.namespace) if _holds(bundle, topic.text)]
-        for outcome in await asyncio.gather(*(self._unload(topic, why) for topic in topics), return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise StoreError(f"a topic cannot be closed: {outcome}") from outcome
-            count += 1
+        for start in range(0, len(topics), CLOSING_MAX):
+            some = topics[start : start + CLOSING_MAX]
+            for outcome in await asyncio.gather(*(self._unload(topic, why) for topic in some), return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise StoreError(f"a topic cannot be closed: {outcome}") from outcome
+                count += 1
         return count
 
     async def _unload(self, topic: Topic, why: Moving) -> None:
@@ -111,8 +128,7 @@ class BundleMoves:
 
     async def drain(self, ends_s: float | None = None) -> int:
         """Gives everything to the other brokers, until `ends_s` of the monotonic clock, and takes nothing more. How many bundles
-        were left. Does nothing where there is no other broker."""
-        left = 0
+        were left; moves that are under way then go on. Does nothing where there is no other broker."""
         takers = [each.broker_id for each in self._member.other_sessions() if each.takes]
         if not takers or self._member.lost.is_set():
             return len(self._rows())
@@ -124,20 +140,30 @@ class BundleMoves:
         loads = {broker_id: self._member.owners.load_of(broker_id) for broker_id in takers}
 
         async def give(row: OwnershipRow) -> None:
-            nonlocal left
             allowed = self._member.allowed(row.bundle.namespace, takers)
             taker = candidate(row.bundle, allowed, loads)
             try:
-                if taker is None or (ends_s is not None and time.monotonic() > ends_s):
+                if taker is None:
                     raise NotReady(f"no broker takes bundle {row.bundle}")
                 loads[taker] += 1
                 await self.give(row.bundle, taker)
             except (Conflict, NotReady, StoreError) as error:
-                left += 1
                 log.warning("bundle.not_drained", bundle=str(row.bundle), error=str(error))
 
-        await asyncio.gather(*map(give, self._rows()))
-        return left
+        rows = iter(self._rows())
+
+        async def give_some() -> None:
+            for row in rows:  # the next one that nobody gives yet
+                await give(row)
+
+        giving = [asyncio.get_running_loop().create_task(give_some(), name="drain") for _ in range(MOVES_MAX)]
+        try:
+            await asyncio.wait(giving, timeout=None if ends_s is None else max(0.0, ends_s - time.monotonic()))
+        finally:
+            for each in giving:
+                each.cancel()
+        await asyncio.gather(*(each for each in giving if each.done()))
+        return len(self._rows())
 
     def _rows(self) -> list[OwnershipRow]:
         member = self._member

@@ -153,8 +153,8 @@ class FleetMember:
 
     def keep(self, background: BackgroundLoops) -> None:
         """Renews the session and looks at what others own, from now on."""
-        background.every(RENEW_S, "renew_session", self.renew)
-        background.every(LOOK_S, "follow_owners", self.look)
+        for seconds, name, act in ((RENEW_S, "renew_session", self.renew), (LOOK_S, "follow_owners", self.look)):
+            background.every(seconds, name, act, retry_s_max=RENEW_S)  # whoever is late to renew is taken for dead
 
     async def stop(self) -> None:
         """Others learn at once that this broker is gone. Never raises."""
@@ -251,7 +251,8 @@ class FleetMember:
                 mine.append(decided.bundle)
         for start in range(0, len(mine), ACQUIRED_AT_ONCE):
             await asyncio.gather(*map(self._acquire, mine[start : start + ACQUIRED_AT_ONCE]))
-        self._adopted = seen
+        if not mine:  # what one of them lacked, such as a log that was recovered only now, may be no change of a row
+            self._adopted = seen
 
     # --- owning
 

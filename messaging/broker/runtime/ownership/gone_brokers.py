@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 import structlog
 
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
-from messaging.storage.ownership import BrokerSession
+from messaging.broker.runtime.ownership.instance import machine
+from messaging.local_caller import is_loopback
+from messaging.storage.ownership import MACHINE, BrokerSession
 
 log = structlog.get_logger("broker.ownership")
 
@@ -51,6 +53,8 @@ async def listens(session: BrokerSession) -> bool | None:
     address = urlsplit(session.addresses.get("rpc_url", ""))
     if address.hostname is None or address.port is None:
         return None
+    if is_loopback(address.hostname) and session.addresses.get(MACHINE, "") != (machine() or None):
+        return None  # of another machine: whatever listens there on this one is something else
     try:
         async with asyncio.timeout(TIMEOUT_S):
             _, writer = await asyncio.open_connection(address.hostname, address.port)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from functools import cache
 from pathlib import Path
 
 from messaging.settings import ConfigError
+from messaging.storage.ownership import INSTANCE, MACHINE
 
 FILE = "instance"
 _NAME_BYTES = 16
@@ -37,5 +39,20 @@ class Instance:
             self.close()
             raise
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """What a session of this process has among its addresses from the first moment to the last."""
+        return {INSTANCE: self.name, MACHINE: machine()}
+
     def close(self) -> None:
         os.close(self._file)
+
+
+@cache
+def machine() -> str:
+    """The same for all processes that have the same loopback addresses. "": that is not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}"
+    except OSError:
+        return ""

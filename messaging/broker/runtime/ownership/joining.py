@@ -19,7 +19,7 @@ from messaging.settings import ConfigError, Settings
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.storage import Storage
-from messaging.storage.ownership import INSTANCE, LEASE_MS, SessionConflict, scope_of_broker
+from messaging.storage.ownership import LEASE_MS, SessionConflict, scope_of_broker
 from messaging.storage.sql.meta_store import SqlMetaStore
 
 log = structlog.get_logger("broker.ownership")
@@ -36,7 +36,7 @@ async def open_shared_session(settings: Settings, meta: SqlMetaStore, instance: 
     gone = False
     while True:
         try:
-            return await meta.ownership.open_session(settings.broker_id, {INSTANCE: instance.name}, replace=gone)
+            return await meta.ownership.open_session(settings.broker_id, instance.addresses, replace=gone)
         except SessionConflict as error:
             changes = await meta.ownership.ownership_changes(0, 1)
             other = next((each for each in changes.sessions if each.broker_id == settings.broker_id), None)
@@ -57,11 +57,12 @@ async def join_shared(
     owners: OwnerMap,
     boundaries_of: Callable[[str], Boundaries],
 ) -> FleetMember:
-    """Recovers what earlier sessions of this broker left, whose cursor log is open; nobody is sent here before `FleetMember.serve`.
-    Raises `StoreError`."""
+    """Keeps the session, and recovers what earlier ones of this broker left, whose cursor log is open; nobody is sent here before
+    `FleetMember.serve`. Raises `StoreError`."""
     broker_id = storage.owned.name.removeprefix(scope_of_broker(""))
     member = FleetMember(meta.ownership, broker_id, boundaries_of, 1, shared=SharedStorage(storage, meta.ownership), owners=owners)
     await member.resume(session)
+    member.keep(storage.background)  # recovering may take longer than a lease
     await recover_sole(storage)
     await recover_own(storage, cursors, lambda topic: owners.fence_of(topic, broker_id) is not None)
     return member

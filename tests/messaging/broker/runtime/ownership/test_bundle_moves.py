@@ -1,0 +1,148 @@
+"""What becomes of bundles whose moves fail half-way, and of brokers that are taken for gone or come back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from messaging.background import BackgroundLoops
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.gone_brokers import listens
+from messaging.broker.runtime.ownership.instance import FILE, machine
+from messaging.broker.runtime.ownership.joining import join_shared
+from messaging.client import connect
+from messaging.errors import NotReady
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.ownership import INSTANCE, MACHINE, BrokerSession, OwnershipRow, OwnershipStore
+from messaging.storage.sql.meta_store import SqlMetaStore
+from tests.support.brokers.fleet import shared_broker, shared_fleet
+from tests.support.brokers.running_broker import RunningBroker
+
+TOPICS = [f"persistent://acme/orders/t{number}" for number in range(12)]
+
+
+class Faulty:
+    """The calls of a broker's store. `unanswered`: of how many hand-overs the answer is lost before anything changed."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        meta = broker.service.storage.meta
+        assert isinstance(meta, SqlMetaStore)
+        self._store = meta.ownership
+        self.unanswered = 0
+        self.drains = asyncio.Event()
+        self.drains.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def drain_bundle(self, row: OwnershipRow) -> OwnershipRow:
+        await self.drains.wait()
+        return await self._store.drain_bundle(row)
+
+    async def hand_over_bundle(self, row: OwnershipRow, broker_id: str) -> OwnershipRow:
+        if self.unanswered:
+            self.unanswered -= 1
+            raise Unavailable("the database does not answer")
+        return await self._store.hand_over_bundle(row, broker_id)
+
+
+def member_of(broker: RunningBroker) -> FleetMember:
+    assert isinstance(broker.service.owners, FleetMember)
+    return broker.service.owners
+
+
+def moves_of(broker: RunningBroker, store: Faulty) -> BundleMoves:
+    return BundleMoves(member_of(broker), cast(OwnershipStore, store), broker.service.topics, broker.service.cursors)
+
+
+async def test_a_bundle_that_can_neither_be_given_away_nor_taken_back_at_once_is_served_again(
+    tmp_path: Path, metadata_url: str
+) -> None:
+    async with (
+        shared_fleet(tmp_path, metadata_url, 2) as fleet,
+        connect(fleet[0].service.addresses.broker_url, fleet[0].token("owner")) as client,
+        client.producer(TOPICS[0]) as producer,
+        client.consumer(TOPICS[0], "reading", initial="earliest") as consumer,
+    ):
+        await producer.send(b"0")
+        giver, taker = fleet if TOPICS[0] in fleet[0].service.topics.loaded else reversed(fleet)
+        store, owned = Faulty(giver), member_of(giver).owners.owned_by(member_of(giver).broker_id)
+        (row,) = [row for row in owned if member_of(giver).owners.fence_of(TOPICS[0], row.broker_id) == row.fence]
+        moves, store.unanswered = moves_of(giver, store), 2
+        with pytest.raises(NotReady, match="does not answer"):
+            await moves.give(row.bundle, member_of(taker).broker_id)
+        await moves.take_back()
+        await asyncio.wait_for(producer.send(b"1"), 20)
+        assert [(await consumer.receive(timeout_s=20)).payload for _ in range(2)] == [b"0", b"1"]
+
+
+async def test_draining_ends_when_it_has_to(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        async with connect(fleet[0].service.addresses.broker_url, fleet[0].token("owner")) as client:
+            for topic in TOPICS:
+                async with client.producer(topic) as producer:
+                    await producer.send(b"a")
+        store = Faulty(fleet[0])
+        store.drains.clear()
+        rows = member_of(fleet[0]).owners.owned_by("machine-1")
+        assert rows
+        assert await asyncio.wait_for(moves_of(fleet[0], store).drain(time.monotonic() + 0.1), 20) == len(rows)
+        store.drains.set()
+
+
+async def test_what_a_dead_broker_owned_is_adopted_once_its_log_is_recovered(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        async with connect(fleet[0].service.addresses.broker_url, fleet[0].token("owner")) as client:
+            for topic in TOPICS:
+                async with client.producer(topic) as producer:
+                    await producer.send(b"a")
+        gone, taker = map(member_of, fleet)
+        await taker.look()
+        assert taker.owners.owned_by("machine-1")
+        await Faulty(fleet[0]).close_session("machine-1", gone.session)
+        await taker.look()
+        for _ in range(2):  # the first time its log is recovered
+            await taker.adopt()
+        assert not taker.owners.owned_by("machine-1")
+
+
+async def test_a_broker_that_was_killed_while_it_served_may_start_again_at_once(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_broker(tmp_path, metadata_url, 1) as broker:
+        name = (broker.service.settings.broker_path / FILE).read_text()
+        session = await Faulty(broker).open_session("machine-1", {INSTANCE: name})
+        assert session == member_of(broker).session + 1
+
+
+async def test_a_refused_loopback_address_says_nothing_of_another_machine() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    addresses = {"rpc_url": f"http://127.0.0.1:{port}"}
+    assert await listens(BrokerSession("b", 1, addresses | {MACHINE: machine()}, True)) is False
+    assert await listens(BrokerSession("b", 1, addresses | {MACHINE: "another"}, True)) is None
+    assert await listens(BrokerSession("b", 1, addresses, True)) is None
+
+
+async def test_a_session_is_renewed_while_the_log_of_the_last_one_is_recovered(tmp_path: Path, metadata_url: str) -> None:
+    async with shared_broker(tmp_path, metadata_url, 1) as broker:
+        service, background = broker.service, BackgroundLoops()
+        meta = service.storage.meta
+        assert isinstance(meta, SqlMetaStore)
+        renewed: list[bool] = []
+
+        class LongLog:
+            async def save_recovered(self, restored: object) -> None:
+                renewed.append("renew_session" in background.loops)
+
+        storage, session = replace(service.storage, background=background), member_of(broker).session
+        await join_shared(storage, meta, cast(CursorLog, LongLog()), session, OwnerMap(), service.access.view.boundaries_of)
+        background.cancel()
+        assert renewed == [True]
