@@ -3,8 +3,8 @@
 A rule is ``key``, ``payload``, ``property:NAME``, a path such as ``$.customer.email`` or ``$.items[*].price``, or ``$..NAME`` for
 members of that name at any depth. In a NAME ``*`` stands for any characters, and large and small letters are the same.
 
-A payload is shown field by field only where it was decoded into fields with names; anything else is hidden whole, also where
-no rule would match: bytes of a payload hold what the rules hide.
+A payload is shown field by field only where it was decoded into fields with names; anything else is hidden, also where no rule
+would match: bytes and texts of a payload may hold what the rules hide, and so may a field that has only a number.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MASK = "•••"
 RULES_MAX = 50
 RULE_CHARACTERS_MAX = 200
 _PROPERTY, _ANYWHERE = "property:", "$.."
+_PARTS = ("key", "value")  # of a key-value payload
 _Name = re.Pattern[str]
 
 
@@ -62,14 +63,22 @@ class Masks(NamedTuple):
         """Whether a value there may be hidden, lie in one that is, or hold one."""
         if self.payload or any(_overlap(path, masked) for masked in self.paths):
             return True
+        if self.of_payload and all(isinstance(step, Every) or str(step).isdecimal() for step in path[path[0] in _PARTS :]):
+            return True  # to a part of a key-value payload, or an element of a list: they have no name of their own
         return bool(self.names) and any(
-            isinstance(step, Every) or any(name.match(str(step)) for name in self.names) for step in path
+            isinstance(step, Every) or str(step).isdecimal() or any(name.match(str(step)) for name in self.names) for step in path
         )
 
-    def shown_value(self, value: Any) -> Any:
-        """A decoded payload without what is hidden. `value` is not changed."""
+    def shown_value(self, value: Any, *, key_value: bool = False, numbered: bool = False) -> Any:
+        """A decoded payload without what is hidden. `value` is not changed. `key_value`: it is both parts of such a payload.
+        `numbered`: fields of it may have their numbers in place of their names, and are hidden."""
         if self.payload:
             return MASK
+        if key_value and isinstance(value, dict):
+            value = {name: _named(part) for name, part in value.items()}
+        value = _named(value)
+        if numbered:
+            value = _without_numbered(value)
         for path in self.paths:
             value = _without(value, path)
         return self._without_names(value) if self.names else value
@@ -112,13 +121,29 @@ def _name(pattern: str) -> _Name:
     return re.compile(translate(pattern), re.IGNORECASE)
 
 
-def _same(one: Step, other: Step) -> bool:
-    return isinstance(one, Every) or isinstance(other, Every) or str(one) == str(other)
+def _named(value: Any) -> Any:
+    """Without what stands under no name."""
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return value if isinstance(value, dict) else MASK
 
 
-def _overlap(one: Path, other: Path) -> bool:
+def _without_numbered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: MASK if str(name).isdecimal() else _without_numbered(inner) for name, inner in value.items()}
+    return [_without_numbered(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _same(asked: Step, masked: Step) -> bool:
+    """A number may stand for any name: fields of Protocol Buffers have one where a schema does not name them."""
+    if isinstance(asked, Every) or isinstance(masked, Every) or str(asked) == str(masked):
+        return True
+    return str(asked).isdecimal() and not str(masked).isdecimal()
+
+
+def _overlap(asked: Path, masked: Path) -> bool:
     """Whether one may lead to what the other leads to, or into it."""
-    return all(_same(*steps) for steps in zip(one, other, strict=False))
+    return all(_same(*steps) for steps in zip(asked, masked, strict=False))
 
 
 def _without(value: Any, path: Path) -> Any:

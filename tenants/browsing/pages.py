@@ -135,7 +135,8 @@ def messages_read(message_ids: Iterable[str]) -> dict[str, Any]:
     return {"messages": count, "read": ranges[:READ_SHOWN_MAX], **further}
 
 
-_BY_NUMBERS = "PROTOBUF"  # of which only the outermost fields have names
+_BY_NUMBERS = "PROTOBUF"  # a schema of which only the outermost fields have names
+_OF_PARTS, _WITH_NUMBERS = "key-value", "protobuf"  # formats; in both, fields that a schema does not know have numbers
 
 
 def masked(row: MessageRow, masks: Masks) -> MessageRow:
@@ -148,7 +149,8 @@ def masked(row: MessageRow, masks: Masks) -> MessageRow:
         row.properties, row.masked = masks.shown_properties(row.properties), True
     if masks.of_payload and row.format != "null":
         by_name = row.decoded and not row.problem and row.schema_type != _BY_NUMBERS
-        row.value = masks.shown_value(row.value) if by_name else MASK
+        of_parts, numbered = row.format == _OF_PARTS, row.format in (_OF_PARTS, _WITH_NUMBERS)
+        row.value = masks.shown_value(row.value, key_value=of_parts, numbered=numbered) if by_name else MASK
         row.decoded, row.masked = True, True
         row.text = row.payload_base64 = row.problem = ""
     return row

@@ -37,6 +37,34 @@ def test_values_are_hidden_where_rules_lead(rules: list[str], expected: Any) -> 
     assert repr(ORDER) == before, "what is masked for one is not for the next"
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('{"customer": {"email": "ada@example.com"}}', MASK),  # a text that holds what has a name
+        (4111, MASK),
+        (None, MASK),
+        (["4111", {"id": 1}], [MASK, {"id": 1}]),
+    ],
+)
+def test_what_stands_under_no_name_is_hidden_whole(value: Any, expected: Any) -> None:
+    assert parse_masks(["$.customer.email"]).shown_value(value) == expected
+
+
+def test_parts_of_a_key_value_payload_are_hidden_like_payloads() -> None:
+    masks = parse_masks(["$..email"])
+    texts = {"key": "ada", "value": '{"email": "ada@example.com"}'}
+    assert masks.shown_value(texts, key_value=True) == {"key": MASK, "value": MASK}
+    fields = {"key": {"id": 1}, "value": {"email": "ada@example.com", "name": "Ada"}}
+    assert masks.shown_value(fields, key_value=True) == {"key": {"id": 1}, "value": {"email": MASK, "name": "Ada"}}
+
+
+def test_fields_that_have_only_numbers_are_hidden() -> None:
+    masks = parse_masks(["$.customer.email"])
+    value = {"id": 1, "customer": {"2": "ada@example.com"}, "items": [{"7": 1, "sku": "a"}]}
+    expected = {"id": 1, "customer": {"2": MASK}, "items": [{"7": MASK, "sku": "a"}]}
+    assert masks.shown_value(value, numbered=True) == expected
+
+
 def test_properties_are_hidden_by_name() -> None:
     masks = parse_masks(["property:X-Secret*", "key"])
     assert masks.shown_properties({"x-secret-1": "a", "plain": "b"}) == {"x-secret-1": MASK, "plain": "b"}
@@ -61,6 +89,13 @@ def test_properties_are_hidden_by_name() -> None:
         ("$..email", "$.email.domain", True),
         ("$..email", "$.id", False),
         ("payload", "$.id", True),
+        ("$.customer.email", "$.customer.2", True),  # a field without a name may be any
+        ("$.customer.email", "$.3.name", False),
+        ("$..email", "$.customer.2", True),
+        ("$.customer.email", "$.value", True),  # of a key-value payload: a text that may hold anything
+        ("$.customer.email", "$.key[0]", True),
+        ("$.customer.email", "$.value.id", False),
+        ("$.customer.email", "$[1]", True),
     ],
 )
 def test_a_path_to_what_is_hidden_finds_nothing(rule: str, path: str, hidden: bool) -> None:
