@@ -21,6 +21,8 @@ from tenants.actions.quotas import check_another_namespace
 from tenants.actions.recycling import NAMESPACE, check_not_recycled, hours_of_namespace, new_entry, take
 from tenants.models import Namespace, Tenant
 
+MASKED = "masked_fields"
+
 
 def create_namespace(
     actor: Actor,
@@ -57,7 +59,8 @@ def create_namespace(
 
 
 def set_policies(actor: Actor, name: str, changes: JsonPolicies) -> Namespace:
-    """Sets the policies named in `changes`; a value of None unsets one. Returns when live topics follow them."""
+    """Sets the policies named in `changes`; a value of None unsets one. What is masked is for whoever may consume to say. Returns
+    when live topics follow them."""
     return _change_policies(actor, name, lambda _: changes)
 
 
@@ -84,6 +87,8 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
         namespace = existing(name)
         before = namespace.policies
         namespace.policies = changed(before, changes(before), inherited=retention_ceilings(namespace.tenant))
+        if namespace.policies.get(MASKED) != before.get(MASKED):  # nobody lifts their own masks
+            require(actor, Action.CONSUME, Resource(tenant, name))
         if namespace.policies != before:
             namespace.save()
             if namespace.policies.get("properties") != before.get("properties"):

@@ -7,7 +7,9 @@ from rest_framework.response import Response
 
 from messaging.adminrpc.diagnosis import MessageTraced, SubscriptionExplain, SubscriptionExplained
 from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
+from messaging.payloads.masks import MASK
 from tenants import broker
+from tenants.masking import masks_of
 from tenants.names import subscription_of, topic_of, trace_of
 from tenants.rest.base import View
 from tenants.rest.schema import describe
@@ -16,11 +18,24 @@ from tenants.rest.schema import describe
 class Explain(View):
     @describe("What keeps a subscription from being sent messages now", SubscriptionExplained)
     def get(self, request: Request, subscription: str, **parts: str) -> Response:
-        asked = SubscriptionExplain(topic=str(topic_of(parts)), subscription=subscription_of(subscription))
-        return Response(broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked))
+        topic = topic_of(parts)
+        asked = SubscriptionExplain(topic=str(topic), subscription=subscription_of(subscription))
+        explained = broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked)
+        if masks_of(self.actor(), topic).key:
+            _hide_keys(explained)
+        return Response(explained)
 
 
 class Trace(View):
     @describe("What became of a message, by its id: ledger:entry", MessageTraced)
     def get(self, request: Request, message_id: str, **parts: str) -> Response:
         return Response(broker.rpc().call(MESSAGES_TRACE, trace_of(str(topic_of(parts)), message_id)))
+
+
+def _hide_keys(explained: SubscriptionExplained) -> None:
+    """Sentences name them, too."""
+    for finding in explained.findings:
+        if finding.key:
+            name = repr(finding.key)
+            finding.sentence, finding.key = finding.sentence.replace(name, MASK), MASK
+            explained.sentence = explained.sentence.replace(name, MASK)

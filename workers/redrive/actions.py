@@ -14,7 +14,7 @@ from django.db import transaction
 from messaging.adminrpc.methods import REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveScan
 from messaging.broker.core.dead_letters.redrive import REASON
-from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, PreconditionFailed
+from messaging.errors import Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, PreconditionFailed
 from messaging.payloads.masks import MASK, Masks
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, tenant_role
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -224,9 +224,24 @@ def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[str, str
     if not (person and actor.may(Action.OPERATE, topic_resource(target))):
         require(actor, Action.PRODUCE, topic_resource(target))
     existing(str(target.namespace))
+    if person:
+        _require_no_more_to_read(actor, topic, target)
     if person and target.tenant != topic.tenant:
         raise NotAllowed(f"{target} is of another tenant: start this redrive with a key that may produce there")
     return str(target), owner
+
+
+def _require_no_more_to_read(actor: Actor, topic: TopicName, target: TopicName) -> None:
+    """Nobody moves messages to where they may read what is hidden from them. Raises `NotAuthorized`."""
+    if not actor.may(Action.MESSAGE_READ, topic_resource(target)):
+        return
+    require(actor, Action.MESSAGE_READ, topic_resource(topic))
+    masks = masks_of(actor, topic)
+    if masks.any and masks != masks_of(actor, target):
+        raise NotAuthorized(
+            f"parts of messages in {topic.namespace} are masked for you, and would not be in {target.namespace}: have somebody "
+            "who may consume both start this redrive, or give both the same masked_fields"
+        )
 
 
 def _require_edit(actor: Actor, topic: TopicName, request: Request) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.diagnosis import ExplainFinding, SubscriptionExplained
+from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from tenants import actions
 from tenants.models import AuditRecord
@@ -106,9 +108,57 @@ def test_dead_letters_are_masked_and_not_told_apart_by_what_is(world: World, cal
     assert dry.status_code >= 400 and not RedriveJob.unscoped.exists()
 
 
+def test_nobody_redrives_to_where_they_may_read_what_is_masked_for_them(world: World, caller: Any) -> None:
+    olga, at = world.actor("olga"), f"{NAMESPACE}/topics/t/redrives"
+    actions.set_custom_role(olga, "acme", "support", ["message_read", "operate"], "Reads, and keeps topics working.")
+    actions.set_member(olga, "acme", "tom", "support")
+    actions.create_namespace(olga, "acme/open")
+    elsewhere = {"target": "persistent://acme/open/t"}
+    for path in (at, f"{at}/dry-run"):
+        refused = caller("tom")("POST", path, elsewhere)
+        assert refused.status_code == 403 and "acme/open" in refused.json()["detail"], refused.content
+    assert not RedriveJob.unscoped.exists()
+    assert caller("tom")("POST", at, {"target": "persistent://acme/orders/again"}).status_code == 201
+    actions.set_policies(olga, "acme/open", {"masked_fields": RULES})
+    assert caller("tom")("POST", at, elsewhere).status_code == 201, "the same is masked there"
+    actions.set_policies(olga, "acme/open", {"masked_fields": []})
+    actions.set_member(olga, "acme", "tom", "operator")
+    assert caller("tom")("POST", at, elsewhere).status_code == 201, "who reads nothing anywhere learns nothing"
+
+
+def test_a_key_that_waits_is_masked_where_a_subscription_is_explained(world: World, caller: Any) -> None:
+    sentence = "Key 'ada@x.com' waits until consumer 'c' has acknowledged what it holds of it."
+
+    def explained(_: object) -> SubscriptionExplained:
+        finding = ExplainFinding(reason="key_draining", sentence=sentence, remedy="", consumer="c", key="ada@x.com")
+        return SubscriptionExplained(
+            health="good", sentence=sentence, remedy="", findings=[finding],
+            backlog_entries=1, delayed_entries=0, next_delayed_ms=None, message_ttl_s=0, mark_delete="0:0", read_position="0:1",
+        )  # fmt: skip
+
+    world.line.divert(SUBSCRIPTIONS_EXPLAIN, explained)
+    path = f"{NAMESPACE}/topics/t/subscriptions/s/explain"
+    assert "ada@x.com" in caller("olga")("GET", path).json()["sentence"]
+    answer = caller("tom")("GET", path)
+    assert answer.status_code == 200 and "ada@x.com" not in answer.content.decode()
+    assert answer.json()["findings"][0]["key"] == "•••"
+
+
 def test_rules_that_mask_nothing_are_refused(world: World, caller: Any) -> None:
     answer = caller("olga")("PATCH", f"{NAMESPACE}/policies", {"masked_fields": ["email"]})
     assert answer.status_code == 400 and "masks nothing" in answer.json()["detail"]
+
+
+def test_who_may_not_consume_does_not_say_what_is_masked(world: World, caller: Any) -> None:
+    olga = world.actor("olga")
+    actions.set_custom_role(olga, "acme", "support", ["message_read", "namespace_admin"], "Reads, and sets policies.")
+    actions.set_member(olga, "acme", "tom", "support")
+    for rules in ([], None):
+        refused = caller("tom")("PATCH", f"{NAMESPACE}/policies", {"masked_fields": rules})
+        assert refused.status_code == 403, refused.content
+    assert "ada@x.com" not in caller("tom")("GET", AT).content.decode()
+    assert caller("tom")("PATCH", f"{NAMESPACE}/policies", {"message_ttl_s": 60}).status_code == 200
+    assert caller("olga")("PATCH", f"{NAMESPACE}/policies", {"masked_fields": []}).status_code == 200
 
 
 # --- who read it
