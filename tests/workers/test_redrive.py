@@ -428,6 +428,7 @@ def test_a_message_goes_back_as_it_was_edited_once(environment: Environment, bro
     clock.advance(3600)
     assert run(environment)["state"] == "done"
     assert list(moved(broker, ORIGINS["a"])) == [(b"mended", {"kind": "y", REDRIVEN: "1"}, "other")]
+    assert RedriveJob.unscoped.get().edit == {}, "what it says is not kept beyond the message"
 
 
 def scanned(broker: WorkerBroker) -> RedriveFoundPage:

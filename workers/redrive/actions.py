@@ -20,7 +20,7 @@ from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, tena
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from tenants import broker
 from tenants.access import Actor, require
-from tenants.actions.change import record
+from tenants.actions.change import limit_rate, record
 from tenants.actions.namespaces import existing
 from tenants.actions.topics import topic_resource
 from tenants.masking import masks_of
@@ -28,7 +28,7 @@ from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers.queue import ask_for
 from workers.redrive.destinations import destination
-from workers.redrive.models import RedriveJob, RedriveOutcome
+from workers.redrive.models import EDIT_DONE, RedriveJob, RedriveOutcome
 from workers.schedule import REDRIVE
 
 State = RedriveJob.State
@@ -66,13 +66,14 @@ class DryRun:
 
 def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
     """A job that runs as soon as a worker takes it; with an idempotency key that was used before, that job. Raises `NotAuthorized`,
-    `InvalidValue`, `NotAllowed`, `NotFound`, `Conflict` where the key was used for something else, `PreconditionFailed`."""
+    `InvalidValue`, `NotAllowed`, `NotFound`, `Conflict` where the key was used for something else, `PreconditionFailed`, and
+    `QuotaExceeded` where its tenant changes too much."""
     target, owner = _checked(actor, topic, request)
     wanted = msgspec.to_builtins(filter_of(request))
     key = request.idempotency_key or uuid.uuid4().hex
     with transaction.atomic(), tenant_scope(topic.tenant):
         uid = Tenant.objects.values_list("uid", flat=True).get()
-        same = {
+        same: dict[str, Any] = {
             "topic": str(topic),
             "subscription": request.subscription,
             "target": target,
@@ -81,9 +82,12 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
         }
         job = RedriveJob.objects.filter(idempotency_key=key).first()
         if job is not None:
+            if job.edit == EDIT_DONE and request.edit is not None:
+                same["edit"] = EDIT_DONE
             if any(getattr(job, name) != value for name, value in same.items()):
                 raise Conflict(f"idempotency key {key[:80]!r} was used for another redrive: choose another key")
             return job
+        limit_rate(actor)
         if RedriveJob.objects.filter(state__in=(State.RUNNING, State.PAUSED)).count() >= ACTIVE_MAX:
             raise PreconditionFailed(f"{ACTIVE_MAX} redrives of this tenant are not finished: wait for them, or cancel some")
         job = RedriveJob.objects.create(
@@ -155,7 +159,9 @@ def decide(actor: Actor, topic: TopicName, job_id: str, decision: str) -> Redriv
             ask_for(REDRIVE, actor.principal.role, job=job.id)
         before, job.state = job.state, after
         job.finished_at = datetime.now(UTC) if after == State.CANCELLED else None
-        job.save(update_fields=["state", "error", "finished_at"])
+        if after == State.CANCELLED and job.edit:
+            job.edit = EDIT_DONE
+        job.save(update_fields=["state", "error", "finished_at", "edit"])
         record(actor, f"redrive.{decision}", topic.tenant, str(topic), {"job": job.id, "state": before}, {"state": after.value})
     return job
 

@@ -11,6 +11,7 @@ from tenants.scoping import ScopedManager
 from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
 
 WHY_CHARACTERS_MAX = 200
+EDIT_DONE: dict[str, Any] = {}  # in place of an edit that is not needed any more: what it says is kept nowhere but in the message
 
 
 class RedriveJob(OfTenant):

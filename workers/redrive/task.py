@@ -17,7 +17,7 @@ from tenants.scoping import platform_scope
 from workers.carriers import Turn
 from workers.environment import Environment, StoppingWithProgress
 from workers.redrive.destinations import Destination, destination
-from workers.redrive.models import WHY_CHARACTERS_MAX, RedriveJob, RedriveOutcome
+from workers.redrive.models import EDIT_DONE, WHY_CHARACTERS_MAX, RedriveJob, RedriveOutcome
 from workers.runs import Renew, StepsOf
 
 State = RedriveJob.State
@@ -214,7 +214,8 @@ def _move(environment: Environment, job: RedriveJob) -> None:
         job.save(update_fields=["moved", "left", "looked_at", "ledger_id", "entry_id", "pending", "error"])
         if pending["last"]:
             now = environment.now()
-            RedriveJob.objects.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now)
+            done = {"edit": EDIT_DONE} if job.edit else {}
+            RedriveJob.objects.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now, **done)
 
 
 def _make_room(job: RedriveJob, count: int) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from messaging.adminrpc.methods import REDRIVE_SCAN
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.errors import NotReady
+from messaging.errors import NotReady, QuotaExceeded
 from tenants import actions as tenant_actions
+from tenants.actions.rate import rates
 from tenants.models import AuditRecord
 from tests.tenants.world import Caller, World
 from workers.redrive import letters
@@ -124,6 +125,29 @@ def test_an_edit_is_of_one_message_and_of_who_may_read_and_publish_it(world: Wor
     refused = caller("tom")("POST", f"{AT}/redrives", body).json()
     assert not refused["started"] and "message_read" in refused["not_started"][0]["why"]
     assert caller("tom")("POST", f"{AT}/redrives", {"topics": [PLACED]}).json()["started"], "without an edit they may"
+
+
+def test_an_edit_is_kept_no_longer_than_it_is_needed_and_asked_for_again_is_the_same(caller: Any) -> None:
+    owner = caller("olga")
+    (found, *_) = owner("GET", f"{AT}/messages?topic={PLACED}").json()["items"]
+    body = {"message_ids": [found["message_id"]], "edit": {"text": "mended"}, "idempotency_key": "once"}
+    at = "/api/v1/tenants/acme/namespaces/orders/topics/placed-s-DLQ/redrives"
+    job = owner("POST", at, body).json()["id"]
+    assert owner("DELETE", f"{at}/{job}").status_code == 200
+    assert RedriveJob.unscoped.get(id=job).edit == {}
+    assert owner("POST", at, body).json()["id"] == job
+    del body["edit"]
+    assert owner("POST", at, body).status_code == 409, "it is another redrive"
+
+
+def test_a_tenant_starts_no_more_redrives_than_it_may_make_changes(caller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used_up(who: str, now_ms: int) -> None:
+        raise QuotaExceeded("too many changes")
+
+    monkeypatch.setattr(rates, "take", used_up)
+    answer = caller("olga")("POST", f"{AT}/redrives", {}).json()
+    assert not answer["started"] and {each["why"] for each in answer["not_started"]} == {"too many changes"}
+    assert not RedriveJob.unscoped.exists()
 
 
 def test_a_topic_that_cannot_be_read_is_left_out_and_said(world: World, caller: Any) -> None:
