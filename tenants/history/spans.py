@@ -54,6 +54,7 @@ def asked_span(query: Mapping[str, str], now_ms: int) -> AskedSpan:
     if from_ms < now_ms - HOURS_KEPT_MS:
         kept = f"{HOURS_KEPT_MS // DAY_MS} days"
         raise InvalidValue(f"from {time_text(from_ms)} is too long ago: history is kept for {kept}")
+    until_ms = min(until_ms, now_ms)  # what is still to come has as many steps as somebody likes, all of them unknown
     return aligned(from_ms, until_ms, step_of(from_ms, until_ms, now_ms), name)
 
 

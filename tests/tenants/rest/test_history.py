@@ -65,6 +65,12 @@ def test_coarser_steps_have_means_of_what_is_known_and_the_highest(olga: Caller,
     assert step["backlog_mean"] == (sum(range(30)) + sum(range(20))) / 50
 
 
+def test_a_span_ends_now_however_late_it_is_asked_to(olga: Caller) -> None:
+    begin_ms = time.time_ns() // 1_000_000 // MINUTE_MS * MINUTE_MS - HOUR_MS
+    found = olga("GET", f"{N}/topics/t/history?from={time_text(begin_ms)}&until=9999-12-30T00:00:00Z").json()
+    assert (found["step_seconds"], len(found["steps"]) in (60, 61, 62)) == (60, True)
+
+
 def test_what_nobody_told_of_is_all_unknown(olga: Caller) -> None:
     found = olga("GET", f"{N}/topics/other/history?span=1h").json()
     assert {step["known_seconds"] for step in found["steps"]} == {0}
