@@ -22,7 +22,7 @@ from messaging.permissions.model import SERVICE_ROLE_PREFIX, Action, Principal, 
 from messaging.permissions.roles import FORMER_NAMES, OWNER
 from tenants.access import Actor, actor_of_user, require
 from tenants.actions.change import change
-from tenants.actions.members import check_role, require_no_less, require_no_longer
+from tenants.actions.members import check_role, leave_teams, require_no_less, require_no_longer
 from tenants.actions.people import check_password
 from tenants.models import Invitation, Membership, Tenant, User
 
@@ -156,6 +156,7 @@ def _usable(secret: str) -> Invitation:
 def _join(invitation: Invitation, user: User) -> Membership:
     if Membership.unscoped.filter(tenant=invitation.tenant_id, user=user).exists():
         raise Conflict(f"{user.username!r} is a member of {invitation.tenant_id!r} already")
+    leave_teams(invitation.tenant_id, user)
     invitation.accepted_at, invitation.accepted_by = timezone.now(), user.username
     invitation.save(update_fields=["accepted_at", "accepted_by"])
     until = invitation.accepted_at + timedelta(days=invitation.member_days) if invitation.member_days else None

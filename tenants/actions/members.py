@@ -59,6 +59,8 @@ def set_member(
             require_no_less(actor, tenant, before.role)
             if role != OWNER:
                 _keep_an_owner(tenant, before)
+        else:
+            leave_teams(tenant, user)
         given = {
             "role": role,
             "namespace_id": scope.namespace or None,
@@ -99,11 +101,16 @@ def end_memberships(actor: Actor, now: datetime, most: int = 500) -> int:
             found = Membership.ever.filter(pk=membership.pk, expires_at__lte=now)  # somebody may have renewed it
             if found.select_for_update().first() is None:
                 continue
-            TeamMember.unscoped.filter(team__tenant=membership.tenant_id, user=membership.user_id).delete()
+            leave_teams(membership.tenant_id, membership.user)
             found.delete()
             name = f"{membership.tenant_id}/{membership.user.username}"
             changing.audit("member.expire", membership.tenant_id, name, member_state(membership))
     return len(ended)
+
+
+def leave_teams(tenant: str, user: User) -> None:
+    """Also of somebody who becomes a member anew before the task removed what ended: who adds them gives no role of a team."""
+    TeamMember.unscoped.filter(team__tenant=tenant, user=user).delete()
 
 
 def require_second_factor(actor: Actor, tenant: str, required: bool) -> Tenant:

@@ -54,6 +54,22 @@ def test_what_somebody_has_through_a_team_ends_with_their_membership(world: Worl
     assert not world.actor("tom").may(Action.TENANT_ADMIN, ACME)
 
 
+def test_who_becomes_a_member_anew_is_in_no_team_of_before(world: World) -> None:
+    olga = world.actor("olga")
+    set_team(olga, "acme", "outside", [RoleOfTeam("admin")])
+    for again in ("set", "invited"):
+        actions.set_member(olga, "acme", "tom", "viewer", expires_at=at(1))
+        add_team_member(olga, "acme", "outside", "tom")
+        end_now("tom")
+        if again == "set":
+            actions.set_member(olga, "acme", "tom", "viewer")
+        else:
+            secret = invite(olga, "acme", "tom@example.com", "viewer").secret
+            accept_invitation(world.actor("tom"), secret, User.objects.get(username="tom"), ["tom@example.com"])
+        assert world.actor("tom").may(Action.MESSAGE_READ, ACME), again
+        assert not world.actor("tom").may(Action.TENANT_ADMIN, ACME), again
+
+
 def test_a_task_removes_those_whose_time_is_over_and_records_it(world: World) -> None:
     actions.set_member(world.actor("olga"), "acme", "tom", "viewer", expires_at=at(1))
     assert end_memberships(world.admin, timezone.now()) == 0
