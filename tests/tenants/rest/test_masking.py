@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from messaging.adminrpc.diagnosis import ExplainFinding, SubscriptionExplained
 from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.payloads.masks import parse_masks
 from tenants import actions
+from tenants.browsing.pages import MessageRow
+from tenants.browsing.pages import masked as masked_row
 from tenants.models import AuditRecord
 from tests.tenants.world import World
 from workers.redrive.models import RedriveJob
@@ -49,6 +53,14 @@ def test_policy_masked_fields_hides_them_in_every_form_from_who_may_only_read(ca
         assert (second["value"], second["masked"]) == ("•••", True), "what has no fields is masked whole"
         one = reader("GET", f"{AT}/{first['message_id']}?format={form}")
         assert one.status_code == 200 and "ada@x.com" not in one.content.decode()
+
+
+def test_parts_and_numbered_fields_of_decoded_payloads_are_hidden(caller: Any) -> None:
+    row = msgspec.convert(caller("olga")("GET", AT).json()["items"][0], MessageRow)
+    row.schema_type, row.format, row.value = "KEY_VALUE", "key-value", {"key": "ada@x.com", "value": {"id": 1, "2": "4111"}}
+    assert masked_row(row, parse_masks(RULES)).value == {"key": "•••", "value": {"id": 1, "2": "•••"}}
+    row.schema_type, row.format, row.value = "PROTOBUF_NATIVE", "protobuf", {"id": 1, "7": "4111"}
+    assert masked_row(row, parse_masks(RULES)).value == {"id": 1, "7": "•••"}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +165,8 @@ def test_who_may_not_consume_does_not_say_what_is_masked(world: World, caller: A
     olga = world.actor("olga")
     actions.set_custom_role(olga, "acme", "support", ["message_read", "namespace_admin"], "Reads, and sets policies.")
     actions.set_member(olga, "acme", "tom", "support")
-    for rules in ([], None):
+    lifted: tuple[list[str] | None, ...] = ([], None)
+    for rules in lifted:
         refused = caller("tom")("PATCH", f"{NAMESPACE}/policies", {"masked_fields": rules})
         assert refused.status_code == 403, refused.content
     assert "ada@x.com" not in caller("tom")("GET", AT).content.decode()
