@@ -242,7 +242,7 @@ def test_an_invitation_prints_its_link_where_mail_does_not_carry_it(api: FakeApi
     }
     api.answer("POST", "tenants/acme/invitations", (201, made))
     assert run("people", "invite", "eve@acme.test", "viewer", "--link").stdout == f"{made['link']}\n"
-    assert api.asked[-1].body == {"email": "eve@acme.test", "role": "viewer", "by_mail": False}
+    assert api.asked[-1].body == {"email": "eve@acme.test", "role": "viewer", "by_mail": False, "member_days": 0}
     api.answer("POST", "tenants/acme/invitations", (201, {**made, "link": ""}))
     assert "sent to eve@acme.test" in run("people", "invite", "eve@acme.test").stdout
     api.answer("DELETE", "tenants/acme/invitations/i1", (200, {"id": "i1", "state": "revoked"}))

@@ -198,7 +198,7 @@ def test_keys_are_shown_once_and_open_what_was_granted(world: World, caller: Cal
 
 def test_people_and_the_audit(world: World, caller: Callable[[str], Caller]) -> None:
     olga = caller("olga")
-    member = {"username": "sam", "role": "metadata", "namespace": "", "topics": ""}
+    member = {"username": "sam", "role": "metadata", "namespace": "", "topics": "", "expires_at": None}
     assert olga("PUT", "/api/v1/tenants/acme/members/sam", {"role": "metadata"}).json() == member
     assert [row["username"] for row in caller("sam")("GET", "/api/v1/tenants/acme/members").json()["items"]] == [
         "olga",
