@@ -83,7 +83,6 @@ def only(topic_stats: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], d
 
 async def test_rates_of_every_producer_subscription_and_consumer(world: BrokerWorld, clock: Clock) -> None:
     client = await client_of(world, TOPIC)
-    clock.beat(world)
     await send(client, 1)
     clock.beat(world)
     ids = await send(client, 40, first=1)

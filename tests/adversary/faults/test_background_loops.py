@@ -91,6 +91,12 @@ async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.peers.unread.discard(connection)
 
 
+async def in_sample_history(at: Running, patch: pytest.MonkeyPatch) -> None:
+    with patch.context() as patched:
+        patched.setattr(at.broker.metering.history, "passed_ms", boom)
+        await at.turns.next("sample_history")
+
+
 async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.storage.leave(1 << 40, "persistent://acme/orders/t")
     with patch.context() as patched:
@@ -243,6 +249,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "read_stored_problems": (once_after_start("read_stored_problems", "list_all_topics"), goes_on_by_itself),
     "rate_limits": (in_rate_limits, never_again),
     "save_feed": (in_save_feed, save_feed_again),
+    "sample_history": (in_sample_history, again),
     "sample_rates": (in_sample_rates, again),
     "sweep_memory": (in_sweep_memory, again),
     "turns": (in_turns, never_again),

@@ -43,6 +43,7 @@ CURSOR: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
 }
 READING = {
     "acknowledged",
+    "acknowledged_outside",
     "backlog_entries",
     "backlog_up_to",
     "individual_ranges",

@@ -45,10 +45,10 @@ async def test_pages_by_name_have_each_topic_once(world: BrokerWorld) -> None:
     await create(world, "b", partitions=3)
     await create(world, "d", partitions=2)
     seen: list[str] = []
-    answer = await page(world, limit=2)
+    answer = await page(world, rows_max=2)
     while answer.next:
         seen += [row.topic for row in answer.topics]
-        answer = await page(world, limit=2, after=answer.next)
+        answer = await page(world, rows_max=2, after=answer.next)
     seen += [row.topic for row in answer.topics]
     parts = [f"{AT}b-partition-{index}" for index in range(3)] + [f"{AT}d-partition-{index}" for index in range(2)]
     assert sorted(seen) == sorted([*(f"{AT}{name}" for name in "ace"), *parts])
@@ -60,16 +60,16 @@ async def test_a_page_of_topics_with_many_partitions_ends_before_it_is_too_long(
 ) -> None:
     monkeypatch.setattr(live, "ROWS_MAX", 5)
     await create(world, "a", "b", "c", partitions=3)
-    answer = await page(world, limit=100)
-    assert [len((await page(world, limit=100, after=after)).topics) for after in ("", answer.next, f"{AT}b")] == [3, 3, 3]
+    answer = await page(world, rows_max=100)
+    assert [len((await page(world, rows_max=100, after=after)).topics) for after in ("", answer.next, f"{AT}b")] == [3, 3, 3]
     assert answer.next == f"{AT}a"
 
 
 async def test_a_filter_is_of_the_local_name(world: BrokerWorld) -> None:
     await create(world, "placed", "Replaced", "shipped")
-    answer = await page(world, limit=100, words="PLACED")
+    answer = await page(world, rows_max=100, words="PLACED")
     assert [row.topic for row in answer.topics] == [f"{AT}Replaced", f"{AT}placed"]
-    assert (await page(world, limit=100, words="orders")).topics == []
+    assert (await page(world, rows_max=100, words="orders")).topics == []
     assert answer.totals is not None and answer.totals.topics == 3, "totals are of the namespace"
 
 
@@ -78,17 +78,17 @@ async def test_totals_say_of_how_many_topics_they_know_nothing(world: BrokerWorl
     monkeypatch.setattr(live, "SUMS_KEPT_S_MIN", 0)
     monkeypatch.setattr(live, "SUMS_KEPT_TIMES", 0)
     await create(world, "a", "b", messages=4)
-    known = (await page(world, limit=100)).totals
+    known = (await page(world, rows_max=100)).totals
     assert known is not None and (known.topics, known.at_rest, known.backlog_entries) == (2, 0, 8)
     await world.admin.topics.unload(TopicRef(topic=f"{AT}a"))
-    known = (await page(world, limit=100)).totals
+    known = (await page(world, rows_max=100)).totals
     assert known is not None and (known.topics, known.at_rest, known.backlog_entries) == (2, 1, 4)
 
 
 async def test_the_named_topics_alone_with_their_partitions(world: BrokerWorld) -> None:
     await create(world, "a", "c")
     await create(world, "b", partitions=2)
-    answer = await page(world, topics=[f"{AT}b", f"{AT}c", f"{AT}never-made", f"{AT}b-partition-1"])
+    answer = await page(world, names=[f"{AT}b", f"{AT}c", f"{AT}never-made", f"{AT}b-partition-1"])
     names = [f"{AT}b-partition-0", f"{AT}b-partition-1", f"{AT}c", f"{AT}b-partition-1"]
     assert [row.topic for row in answer.topics] == names
     assert answer.totals is None
@@ -98,9 +98,9 @@ async def test_the_named_topics_alone_with_their_partitions(world: BrokerWorld) 
 async def test_a_topic_of_another_namespace_is_refused(world: BrokerWorld, topic: str) -> None:
     """The reader of a live page may see the one namespace, and names the topics."""
     with pytest.raises(InvalidValue, match="is not in namespace acme/orders"):
-        await page(world, topics=[topic])
+        await page(world, names=[topic])
     with pytest.raises(InvalidName):
-        await page(world, topics=["persistent://acme"])
+        await page(world, names=["persistent://acme"])
 
 
 async def test_topics_by_a_figure(world: BrokerWorld) -> None:
