@@ -9,6 +9,8 @@ import { grouped, knownTotals, shortName, topicAddress, totals } from "./live-st
 import { RowWindow } from "./row-window.js";
 import { bytes, count, rate, total } from "./format.js";
 
+// Before the element is defined: those that are on the page already are made then.
+const ENDING = 10; // letters: long names often differ only there
 const collator = new Intl.Collator("en", { numeric: true });
 
 const CELLS = {
@@ -193,7 +195,6 @@ customElements.define("mag-live-table", class extends HTMLElement {
   }
 });
 
-const ENDING = 10; // letters: long names often differ only there
 
 /** A long name keeps its ending where there is no room for all of it. */
 function write(link, name) {
