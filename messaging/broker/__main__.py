@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from messaging.broker.runtime.main import StorageUnreachable, main
+from messaging.broker.runtime.main import main
+from messaging.broker.runtime.storage_opening import StorageUnreachable
 from messaging.settings import ConfigError, load
 
 try:

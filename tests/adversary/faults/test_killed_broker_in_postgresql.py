@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker.runtime.main import StorageUnreachable, start
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.storage_opening import StorageUnreachable
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from tests.support.brokers.started_broker import opened

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from messaging.broker.runtime.main import StorageUnreachable, start
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.storage_opening import StorageUnreachable
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import WHOLE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from messaging.broker.runtime.main import announce
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 from tests.support.brokers.running_broker import RunningBroker, running_broker
@@ -38,7 +38,7 @@ async def shared_fleet(folder: Path, url: str, count: int, **settings: Any) -> A
     async with AsyncExitStack() as stack:
         fleet = [await stack.enter_async_context(shared_broker(folder, url, number, **settings)) for number in range(1, count + 1)]
         for broker in fleet:  # else the first one would acquire everything for a second
-            assert isinstance(broker.service.owners, FleetMember)
+            assert isinstance(broker.service.owners, SharedMember)
             await broker.service.owners.look()
         yield fleet
 

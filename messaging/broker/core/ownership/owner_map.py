@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 
+from messaging.broker.core.ownership.ranges import row_holding
 from messaging.protocol.bundles import position_of
 from messaging.storage.ledger_store import Fence
 from messaging.storage.meta_store import namespace_of
@@ -70,13 +71,7 @@ class OwnerMap:
 
     def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
         """Of the bundle that holds a hash."""
-        rows = self._rows.get(namespace, [])
-        index = bisect_right(rows, position, key=_lower) - 1
-        if index < 0:
-            return None
-        _, lower, upper = rows[index].bundle
-        # The last bundle holds its upper end as well.
-        return rows[index] if lower <= position < upper or position == upper == 0xFFFFFFFF else None
+        return row_holding(self._rows.get(namespace, []), position)
 
     def fence_of(self, topic: str, broker_id: str) -> Fence | None:
         """Of the bundle that holds a topic, by its full name, where this broker owns it. A row of an earlier session of it is worth
@@ -109,10 +104,6 @@ class OwnerMap:
         while last < len(rows) and rows[last].bundle.overlaps(bundle):
             last += 1
         return first, last
-
-
-def _lower(row: OwnershipRow) -> int:
-    return row.bundle.lower
 
 
 def _upper(row: OwnershipRow) -> int:

@@ -9,10 +9,12 @@ from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.bundles import BundleLoad, BundleLoads, BundleMoved, BundleOwner, BundleOwners, Drained, NamespaceAsked
 from messaging.adminrpc.methods import BROKERS_DRAIN, BUNDLES_LOADS, BUNDLES_MOVE, BUNDLES_OWNERS
 from messaging.broker.core.ownership.load import load_of
+from messaging.broker.core.ownership.ranges import range_of
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.errors import NotAllowed
@@ -47,7 +49,7 @@ class BundleHandlers:
         by_bundle: defaultdict[tuple[str, Bundle], list[Topic]] = defaultdict(list)
         if isinstance(owners, FleetMember):
             for row in owners.owners.owned_by(owners.broker_id):
-                by_bundle[row.bundle.namespace, Bundle(*row.bundle[1:])] = []
+                by_bundle[row.bundle.namespace, range_of(row.bundle)] = []
         slices = broker.topics.services.loops.slices("")
         for topic in broker.topics:
             await slices.spend(1)
@@ -55,7 +57,7 @@ class BundleHandlers:
         return BundleLoads(
             broker_id=broker.settings.broker_id,
             movable=broker.bundle_moves is not None,
-            draining=isinstance(owners, FleetMember) and owners.drains,
+            draining=isinstance(owners, SharedMember) and owners.drains,
             bundles=[_load(namespace, bundle, topics) for (namespace, bundle), topics in by_bundle.items()],
         )
 
@@ -65,7 +67,7 @@ class BundleHandlers:
         bundle = bundle_of(self._broker.access.view.boundaries_of(namespace), topic.text)
         if isinstance(owners, FleetMember):
             row = owners.owners.row_at(namespace, bundle.lower)
-            bundle = bundle if row is None else Bundle(*row.bundle[1:])
+            bundle = bundle if row is None else range_of(row.bundle)
         return namespace, bundle
 
     @answers(BUNDLES_MOVE)

@@ -17,7 +17,7 @@ from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.bundles import BundleLoads, BundleMoved
 from messaging.adminrpc.methods import BUNDLES_LOADS, BUNDLES_MOVE
 from messaging.broker.core.ownership.balancing import AGAIN_MS, BundleMove, moves
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.errors import MagnetarError
 from messaging.protocol.bundles import bundle_from
 from messaging.storage.ownership import NamespaceBundle
@@ -31,7 +31,7 @@ class Balancer:
     """`ask`: calls a method of the admin RPC of the broker that the request names. `now_ms` never goes back."""
 
     def __init__(
-        self, member: FleetMember, ask: Callable[[Method[Any, Any], BrokerAsked], Awaitable[Answer]], now_ms: Callable[[], int]
+        self, member: SharedMember, ask: Callable[[Method[Any, Any], BrokerAsked], Awaitable[Answer]], now_ms: Callable[[], int]
     ) -> None:
         self._member = member
         self._ask = ask

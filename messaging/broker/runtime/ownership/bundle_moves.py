@@ -15,12 +15,13 @@ from collections.abc import Callable
 import structlog
 
 from messaging.broker.core.ownership.placement import candidate
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.core.ownership.ranges import range_of
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.registry import CLOSING_MAX, Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, NotReady
-from messaging.protocol.bundles import Boundaries, Bundle, position_of
+from messaging.protocol.bundles import Boundaries, position_of
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipRow, OwnershipStore
@@ -34,7 +35,7 @@ FOLLOW_S = 2.0  # how often it is looked whether bundles were split
 class BundleMoves:
     """Of the bundles of this broker."""
 
-    def __init__(self, member: FleetMember, store: OwnershipStore, topics: Topics, cursors: CursorLog) -> None:
+    def __init__(self, member: SharedMember, store: OwnershipStore, topics: Topics, cursors: CursorLog) -> None:
         self._member = member
         self._store = store
         self._topics = topics
@@ -187,4 +188,4 @@ def _cuts(bundle: NamespaceBundle, boundaries: Boundaries) -> list[int]:
 
 
 def _holds(bundle: NamespaceBundle, text: str) -> bool:
-    return text.partition("://")[2].startswith(f"{bundle.namespace}/") and Bundle(*bundle[1:]).holds(position_of(text))
+    return text.partition("://")[2].startswith(f"{bundle.namespace}/") and range_of(bundle).holds(position_of(text))

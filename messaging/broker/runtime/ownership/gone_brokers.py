@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.instance import machine
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.local_caller import is_loopback
 from messaging.storage.ownership import MACHINE, BrokerSession
 
@@ -27,7 +27,7 @@ REFUSALS_MORE = 4  # for each broker that is to be before this one
 
 
 class GoneBrokers:
-    def __init__(self, member: FleetMember) -> None:
+    def __init__(self, member: SharedMember) -> None:
         self._member = member
         self._refusals: Counter[tuple[str, int]] = Counter()
 

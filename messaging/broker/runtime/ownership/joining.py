@@ -9,11 +9,12 @@ from collections.abc import Callable
 import structlog
 
 from messaging.broker.core.ownership.owner_map import OwnerMap
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.gone_brokers import listens
 from messaging.broker.runtime.ownership.instance import Instance
 from messaging.broker.runtime.ownership.log_recovery import SharedStorage, recover_own, recover_sole
 from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
+from messaging.broker.runtime.ownership.pinned_member import PinnedMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.protocol.bundles import Boundaries
 from messaging.settings import ConfigError, Settings
 from messaging.storage.managed.cursor_log import CursorLog
@@ -56,11 +57,11 @@ async def join_shared(
     session: int,
     owners: OwnerMap,
     boundaries_of: Callable[[str], Boundaries],
-) -> FleetMember:
+) -> SharedMember:
     """Keeps the session, and recovers what earlier ones of this broker left, whose cursor log is open; nobody is sent here before
-    `FleetMember.serve`. Raises `StoreError`."""
+    `SharedMember.serve`. Raises `StoreError`."""
     broker_id = storage.owned.name.removeprefix(scope_of_broker(""))
-    member = FleetMember(meta.ownership, broker_id, boundaries_of, 1, shared=SharedStorage(storage, meta.ownership), owners=owners)
+    member = SharedMember(meta.ownership, broker_id, boundaries_of, SharedStorage(storage, meta.ownership), owners=owners)
     await member.resume(session)
     member.keep(storage.background)  # recovering may take longer than a lease
     await recover_sole(storage)
@@ -78,7 +79,7 @@ async def join(
         if await meta.get_value(CLAIMED) is not None:
             await meta.delete_value(owned.fence, CLAIMED)
         return SoleOwner()
-    member = FleetMember(meta.ownership, settings.broker_id, boundaries_of, settings.brokers)
+    member = PinnedMember(meta.ownership, settings.broker_id, boundaries_of, settings.brokers)
     if settings.broker_number > 1 and await meta.get_value(CLAIMED) is None:
         raise ConfigError(
             f"broker_number = {settings.broker_number}: the first broker has not started with brokers = {settings.brokers} yet, so "
@@ -91,7 +92,7 @@ async def join(
     return member
 
 
-async def _claim_stored(member: FleetMember, meta: SqlMetaStore) -> None:
+async def _claim_stored(member: PinnedMember, meta: SqlMetaStore) -> None:
     after = ""
     while names := await meta.list_all_topics(after=after, limit=_PAGE_TOPICS):
         await member.claim(names)

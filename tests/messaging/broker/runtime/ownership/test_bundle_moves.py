@@ -14,10 +14,10 @@ import pytest
 from messaging.background import BackgroundLoops
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.gone_brokers import listens
 from messaging.broker.runtime.ownership.instance import FILE, machine
 from messaging.broker.runtime.ownership.joining import join_shared
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
 from messaging.errors import NotReady
 from messaging.storage.ledger_store import Unavailable
@@ -55,8 +55,8 @@ class Faulty:
         return await self._store.hand_over_bundle(row, broker_id)
 
 
-def member_of(broker: RunningBroker) -> FleetMember:
-    assert isinstance(broker.service.owners, FleetMember)
+def member_of(broker: RunningBroker) -> SharedMember:
+    assert isinstance(broker.service.owners, SharedMember)
     return broker.service.owners
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from messaging.broker.runtime.metering.setup import MeteredBundles
 from messaging.broker.runtime.ownership.balancer import Balancer
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.usage.record import TopicTotals
 from messaging.client import Client, connect
 from messaging.protocol.bundles import Bundle, equal_bundles, position_of
@@ -77,7 +77,7 @@ async def test_a_broker_that_was_taken_for_gone_acknowledges_nothing_more(tmp_pa
             for topic in TOPICS:
                 assert await read(client, topic, 1) == [f"a {topic}"]
         gone, taker = first.service.owners, second.service.owners
-        assert isinstance(gone, FleetMember) and isinstance(taker, FleetMember)
+        assert isinstance(gone, SharedMember) and isinstance(taker, SharedMember)
         await taker.end_session("machine-1", gone.session, gone=True)
         async with client_of(second) as client:
             for each in TOPICS:
@@ -98,7 +98,7 @@ async def test_a_bundle_moves_while_clients_use_it(tmp_path: Path, metadata_url:
         giver = first if served(first) else second
         taker = second if giver is first else first
         member = giver.service.owners
-        assert isinstance(member, FleetMember) and giver.service.bundle_moves is not None
+        assert isinstance(member, SharedMember) and giver.service.bundle_moves is not None
         row = next(row for row in member.owners.owned_by(member.broker_id) if TOPICS[0] in served(giver) and holds(row, TOPICS[0]))
         async with (
             client_of(first) as client,
@@ -125,7 +125,7 @@ async def test_a_broker_that_stops_gives_its_bundles_away_first(tmp_path: Path, 
             had = served(leaving)
             assert had
         owners = staying.service.owners
-        assert isinstance(owners, FleetMember)
+        assert isinstance(owners, SharedMember)
         await owners.look()
         rows = owners.owners.owned_by("machine-2")
         assert not rows, "nobody has to recover anything"
@@ -136,7 +136,7 @@ async def test_bundles_are_cut_while_their_topics_are_served(tmp_path: Path, met
     async with shared_broker(tmp_path, metadata_url, 1) as broker, client_of(broker) as client:
         await publish(client, TOPICS, "a")
         moves, member = broker.service.bundle_moves, broker.service.owners
-        assert isinstance(member, FleetMember) and moves is not None
+        assert isinstance(member, SharedMember) and moves is not None
         before = dict(broker.service.topics.loaded)
         await moves.follow_boundaries(lambda namespace: equal_bundles(16))
         assert {row.bundle.upper - row.bundle.lower for row in member.owners.owned_by("machine-1")} <= {2**28, 2**28 - 1}
@@ -151,7 +151,7 @@ async def test_the_first_broker_moves_what_is_too_much_for_one(tmp_path: Path, m
         await publish(client, TOPICS, "a")
         async with shared_broker(tmp_path, metadata_url, 2) as second:
             member = first.service.owners
-            assert isinstance(member, FleetMember)
+            assert isinstance(member, SharedMember)
             await member.look()
             balancer = Balancer(member, lambda method, request: first.admin.methods[method.name](request), lambda: 0)
             await balancer.look()
@@ -179,7 +179,7 @@ async def test_what_quiet_topics_hold_is_metered_by_their_owner_alone(tmp_path: 
         assert moves is not None
         for row in moved:
             await moves.give(row.bundle, taker.service.settings.broker_id)
-        assert isinstance(taker.service.owners, FleetMember)
+        assert isinstance(taker.service.owners, SharedMember)
         await taker.service.owners.look()
         await metered.follow({row.bundle for row in rows_of(taker)})
         assert set(usage.resting) == set(TOPICS) and min(usage.resting.values()) > 0
@@ -207,7 +207,7 @@ class UsageOfQuietTopics:
 
 def rows_of(broker: RunningBroker) -> list[OwnershipRow]:
     member = broker.service.owners
-    assert isinstance(member, FleetMember)
+    assert isinstance(member, SharedMember)
     return member.owners.owned_by(member.broker_id)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.subscriptions import SubscriptionSkip
-from messaging.broker.runtime.main import ledger_limits
+from messaging.broker.runtime.storage_opening import ledger_limits
 from messaging.protocol.names import parse_topic
 from messaging.settings import load
 from messaging.storage.ledger_store import EARLIEST
