@@ -36,55 +36,68 @@ def serves(certificate_file: Path, key_file: Path, names: list[str], now: dateti
 def make(certificate_file: Path, key_file: Path, names: list[str], now: datetime.datetime) -> None:
     """Writes the key, the authority's certificate as ca.pem, and last the certificate with the authority's after it."""
 
-    def usage(*, authority: bool) -> x509.KeyUsage:
-        return x509.KeyUsage(
-            digital_signature=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=authority,
-            crl_sign=authority,
-            encipher_only=False,
-            decipher_only=False,
-        )
-
-    def builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        begin = now - datetime.timedelta(hours=1)  # clocks differ
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(begin)
-            .not_valid_after(begin + datetime.timedelta(days=LIFE_DAYS))
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        )
-
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Magnetar, made on this machine")])
     authority = (
-        builder(authority_name, authority_name, authority_key)
+        unsigned(authority_name, authority_name, authority_key, now, LIFE_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage(authority=True), critical=True)
+        .add_extension(key_usage(authority=True), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
     alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
     certificate = (
-        builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), authority_name, key)
+        unsigned(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), authority_name, key, now, LIFE_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(usage(authority=False), critical=True)
+        .add_extension(key_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .add_extension(alternatives, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write(key_file, private)
-    _write(certificate_file.with_name("ca.pem"), authority.public_bytes(pem))
-    _write(certificate_file, certificate.public_bytes(pem) + authority.public_bytes(pem))
+    write(key_file, private_pem(key))
+    write(certificate_file.with_name("ca.pem"), authority.public_bytes(pem))
+    write(certificate_file, certificate.public_bytes(pem) + authority.public_bytes(pem))
+
+
+def unsigned(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime.datetime, life_days: int
+) -> x509.CertificateBuilder:
+    """What certificates of ours have in common."""
+    begin = now - datetime.timedelta(hours=1)  # clocks differ
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + datetime.timedelta(days=life_days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def key_usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def write(path: Path, data: bytes) -> None:
+    """Whole or not at all, readable by nobody else."""
+    replace_file(path, data, durable=True, mode=0o600)
 
 
 def _general_name(name: str) -> x509.GeneralName:
@@ -92,8 +105,3 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, readable by nobody else."""
-    replace_file(path, data, durable=True, mode=0o600)

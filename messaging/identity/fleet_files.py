@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from messaging.atomic_files import make_directory, replace_file
+from messaging import certificate
+from messaging.atomic_files import make_directory
 from messaging.identity.first_start import create_secrets
 from messaging.identity.service import SERVICE_NAMES
 from messaging.settings import ConfigError, Settings
@@ -22,7 +23,6 @@ from messaging.settings import ConfigError, Settings
 AUTHORITY_YEARS = 10
 AUTHORITY_FILE, AUTHORITY_KEY_FILE = "authority.pem", "authority.key"
 LIFE_DAYS = 825
-_DAY = datetime.timedelta(days=1)
 
 
 def create_fleet_files(settings: Settings, now: datetime.datetime) -> Path:
@@ -39,11 +39,12 @@ def create_fleet_files(settings: Settings, now: datetime.datetime) -> Path:
     authority = _certificate("Magnetar's own processes", authority_key, authority_key, None, now, 365 * AUTHORITY_YEARS)
     for name in SERVICE_NAMES:
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _certificate(name, key, authority_key, authority, now, LIFE_DAYS)
-        _write(folder / f"{name}.key", _private(key))
-        _write(folder / f"{name}.pem", certificate.public_bytes(serialization.Encoding.PEM))
-    _write(folder / AUTHORITY_KEY_FILE, _private(authority_key))
-    _write(folder / AUTHORITY_FILE, authority.public_bytes(serialization.Encoding.PEM))  # last: it says that all are there
+        own = _certificate(name, key, authority_key, authority, now, LIFE_DAYS)
+        certificate.write(folder / f"{name}.key", certificate.private_pem(key))
+        certificate.write(folder / f"{name}.pem", own.public_bytes(serialization.Encoding.PEM))
+    certificate.write(folder / AUTHORITY_KEY_FILE, certificate.private_pem(authority_key))
+    # Last: it says that all are there.
+    certificate.write(folder / AUTHORITY_FILE, authority.public_bytes(serialization.Encoding.PEM))
     return folder
 
 
@@ -57,43 +58,13 @@ def _certificate(
 ) -> x509.Certificate:
     """Of a process, or without an issuer that of the authority itself."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    begin = now - datetime.timedelta(hours=1)  # clocks differ
     builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + days * _DAY)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        certificate.unsigned(subject, issuer.subject if issuer else subject, key, now, days)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None if issuer else 0), critical=True)
-        .add_extension(_usage(authority=issuer is None), critical=True)
+        .add_extension(certificate.key_usage(authority=issuer is None), critical=True)
     )
     if issuer is not None:
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     return builder.sign(signing_key, hashes.SHA256())
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-
-
-def _write(path: Path, data: bytes) -> None:
-    replace_file(path, data, durable=True, mode=0o600)
