@@ -30,6 +30,11 @@ def boottime_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def passed_s() -> float:
+    """The same in seconds."""
+    return boottime_ms() / 1000
+
+
 class ExpiryClock:
     """Milliseconds since 1970, never ahead of the wall clock or of the time that has passed since it was last trusted."""
 

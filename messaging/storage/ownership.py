@@ -42,12 +42,14 @@ class NamespaceBundle(NamedTuple):
 
 
 class BrokerSession(NamedTuple):
-    """`session` rises with each start of a broker. `addresses` by kind: ``broker_url``, ``rpc_url`` and so on."""
+    """`session` rises with each start of a broker. `addresses` by kind: ``broker_url``, ``rpc_url`` and so on. `closed`: by itself,
+    or another broker ended it; else, where it is not `live`, its lease ran out, and may still be renewed."""
 
     broker_id: str
     session: int
     addresses: dict[str, str]
     live: bool
+    closed: bool = False
 
     @property
     def serves(self) -> bool:
@@ -55,9 +57,14 @@ class BrokerSession(NamedTuple):
         return self.live and SERVES in self.addresses
 
     @property
+    def drains(self) -> bool:
+        """Whether it gives its bundles away and takes none."""
+        return DRAINS in self.addresses
+
+    @property
     def takes(self) -> bool:
         """Whether it may be given bundles."""
-        return self.serves and DRAINS not in self.addresses
+        return self.serves and not self.drains
 
 
 def scope_of_broker(broker_id: str) -> str:

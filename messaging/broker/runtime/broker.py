@@ -419,7 +419,10 @@ class Broker:
         for stop in self.before_stop:
             await stop()
         if self.bundle_moves is not None:
-            await self.bundle_moves.drain(ends_s=monotonic() + DRAIN_S)
+            try:
+                await self.bundle_moves.drain(ends_s=monotonic() + DRAIN_S)
+            except NotReady as error:  # they take over what it had once its session is closed
+                log.warning("broker.not_drained", error=error.message)
         self.peers.end_all()
         if self.audit.events.pending:
             log.warning("audit.events_lost", events=self.audit.events.pending)

@@ -49,6 +49,11 @@ class Listeners:
         if self.internal is not None:
             yield self.internal
 
+    @property
+    def shared(self) -> list[socket.socket]:
+        """Those on which other brokers of this machine listen, too."""
+        return [*self.plain[:-1], *self.secure[:-1]]
+
     def close(self) -> None:
         for each in self:
             each.close()

@@ -153,6 +153,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     access.load()
     owner_map = OwnerMap()
     storage = opened.storage(partial(_bundle_fence, owner_map, opened.owned.fence, settings.broker_id))
+    leaving = await stack.enter_async_context(AsyncExitStack())  # others take over only once the cursors are closed
     cursors = await open_cursors(storage, settings, stack)
     addresses = listeners.addresses(settings)
     owners = await _join(opened, storage, cursors, owner_map, access.view.boundaries_of, asdict(addresses))
@@ -177,7 +178,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.why_not_ready = ""
     service.start_background_loops()
     _watch_databases(service, opened.ledgers)
-    await _take_part(service, opened, admin, stack)
+    await _take_part(service, opened, admin, leaving)
     for name, act in (
         ("finish_partitioned_topics", service.topics.partitioned.finish_interrupted),
         ("meter_stored_topics", partial(meter_stored_topics, service)),
@@ -209,8 +210,8 @@ async def _join(
         raise failure(f"the broker cannot read which topics are its own: {error}") from error
 
 
-async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandlers, stack: AsyncExitStack) -> None:
-    """In a fleet: others send clients here from now on."""
+async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandlers, leaving: AsyncExitStack) -> None:
+    """In a fleet: others send clients here from now on. `leaving` tells them when this broker is gone."""
     member = service.owners
     if not isinstance(member, FleetMember):
         return
@@ -220,7 +221,7 @@ async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandler
         _balance(service, member, opened.meta.ownership, admin)
     else:
         member.keep(service.background)
-    stack.push_async_callback(member.stop)
+    leaving.push_async_callback(member.stop)
 
 
 def _meter_bundles(service: Broker, member: FleetMember) -> None:

@@ -207,7 +207,10 @@ def _sessions(db: Database, now_ms: int, broker_id: str = "") -> list[BrokerSess
     """Of one broker, or all."""
     sql = f"select * from broker_session {'where broker_id = ? ' if broker_id else ''}order by broker_id"
     rows = db.execute(sql, (broker_id,) if broker_id else ())
-    return [BrokerSession(name, session, _addresses(name, data), expires_ms > now_ms) for name, session, data, expires_ms in rows]
+    return [
+        BrokerSession(name, session, _addresses(name, data), expires_ms > now_ms, expires_ms <= 0)
+        for name, session, data, expires_ms in rows
+    ]
 
 
 def _addresses(broker_id: str, data: bytes) -> dict[str, str]:

@@ -96,15 +96,18 @@ async def test_whoever_has_the_lock_replaces_a_session_that_is_still_alive(share
 async def test_a_session_that_expired_unnoticed_is_renewed(shared: Shared) -> None:
     session = await shared.ownership.open_session("b1", ADDRESSES)
     shared.now_ms += 10 * LEASE_MS
-    assert not (await shared.ownership.ownership_changes(0)).sessions[0].live
+    (expired,) = (await shared.ownership.ownership_changes(0)).sessions
+    assert (expired.live, expired.closed) == (False, False)
     await shared.ownership.renew_session("b1", session)
-    assert (await shared.ownership.ownership_changes(0)).sessions[0] == ("b1", session, ADDRESSES, True)
+    assert (await shared.ownership.ownership_changes(0)).sessions[0] == ("b1", session, ADDRESSES, True, False)
 
 
 async def test_a_closed_session_is_over(shared: Shared) -> None:
     row = await shared.owner(WHOLE, "b1")
     await shared.ownership.close_session("b1", row.session)
     await shared.ownership.close_session("b1", row.session)
+    (closed,) = (await shared.ownership.ownership_changes(0)).sessions
+    assert (closed.live, closed.closed) == (False, True)
     with pytest.raises(SessionLost):
         await shared.ownership.renew_session("b1", row.session)
     with pytest.raises(SessionLost):

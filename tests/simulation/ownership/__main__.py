@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from random import SystemRandom
 
+from tests.simulation.ownership.outage import sessions_lost
 from tests.simulation.ownership.run import simulate
 
 STEPS_OF_A_SEED = 10_000
@@ -29,6 +30,9 @@ def main() -> int:
     for seed in seeds:
         result = simulate(seed, STEPS_OF_A_SEED if options.seed is None else options.steps)
         counts.update(result.counts)
+        if sessions_lost(seed):
+            failed += 1
+            print(f"seed {seed}: an outage of the database ended a broker that is well", flush=True)
         if result.violation:
             failed += 1
             print(result.described, flush=True)

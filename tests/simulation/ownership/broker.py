@@ -125,8 +125,12 @@ class BrokerLife:
             self.lease, self.lost = None, True
             self.count("sessions lost")
             return
+        except Unavailable:
+            if self.lease is not None:
+                self.lease.failed()
+            raise
         if self.lease is not None:
-            self.lease.renewed(began_s)
+            self.lease.renewed(began_s, self.clock_s())
 
     def poll(self) -> Task:
         """Page by page, while others go on."""
@@ -147,11 +151,16 @@ class BrokerLife:
             self.count("refused")
             yield from self.poll()
         except NotRecovered as left:
+            other = self.owners.sessions.get(left.row.broker_id)
+            closed = other is None or other.closed
+            if not closed and (self.lease is None or not self.lease.may_end_others(self.clock_s())):
+                self.count("left alone")
+                return
             yield from self.end_session(left.row.broker_id, left.row.session)
 
-    def end_session(self, broker_id: str, session: int) -> Task:
-        """Of a broker that seems to be gone."""
-        ended = yield _timed(ownership.fence_session, broker_id, session, False)
+    def end_session(self, broker_id: str, session: int, *, gone: bool = False) -> Task:
+        """Of a broker whose lease has ended, or that seems to be `gone`."""
+        ended = yield _timed(ownership.fence_session, broker_id, session, gone)
         yield (recover_log, (ended.fence, broker_id))
         yield _plain(ownership.recovered, ended, "")
         self.count("recovered")

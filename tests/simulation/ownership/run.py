@@ -202,6 +202,15 @@ class Fleet:
             raise Violated(f"a second broker {broker_id} was given session {outcome}")
         return f"a second {broker_id}: {error or 'takes its place'}"
 
+    def mistake(self, broker_id: str) -> str:
+        """A broker takes another one for gone that is not: what it then does harms nobody but that one."""
+        life, other_id = self.lives.get(broker_id), self.random.choice(BROKERS)
+        other = None if life is None else life.owners.sessions.get(other_id)
+        if life is None or other is None or life.paused or not life.serves or other_id == broker_id:
+            return ""
+        self._once(life, f"end {other_id}", lambda: life.end_session(other_id, other.session, gone=True))
+        return f"{broker_id} takes {other_id} for gone"
+
     def move(self) -> str:
         """The owner of some bundle hands it over, cuts it or releases it."""
         life = self.lives.get(self.random.choice(BROKERS))
@@ -281,7 +290,7 @@ class Fleet:
 
 
 WEIGHTS: dict[str, float] = {"carry out": 50, "client": 30, "tick": 4, "time": 12, "move": 0.6}
-FAULTS: dict[str, float] = {"kill": 0.1, "start": 0.6, "pause": 2, "cut": 3, "second": 0.05}
+FAULTS: dict[str, float] = {"kill": 0.1, "start": 0.6, "pause": 2, "cut": 2, "second": 0.05, "mistake": 0.8}
 
 
 def _perform(fleet: Fleet, name: str) -> str:
@@ -295,6 +304,7 @@ def _perform(fleet: Fleet, name: str) -> str:
         "pause": fleet.pause,
         "cut": fleet.cut_off,
         "second": fleet.two_with_one_id,
+        "mistake": fleet.mistake,
     }
     return of_all[name]() if name in of_all else of_one[name](broker_id)
 

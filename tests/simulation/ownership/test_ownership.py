@@ -8,11 +8,14 @@ from collections import Counter
 
 import pytest
 
+from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Answer, NotNow
 from tests.simulation.ownership import broker, database
+from tests.simulation.ownership.outage import sessions_lost
 from tests.simulation.ownership.run import FAULTS, WEIGHTS, simulate
 
 SEEDS = (1, 2)
+OUTAGES = 5
 
 
 def test_a_fleet_keeps_its_promises() -> None:
@@ -75,3 +78,9 @@ def test_a_fleet_that_gets_stuck_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(broker, "answer", nothing)
     assert "are not answered" in simulate(1, 500).violation
+
+
+def test_an_outage_of_the_database_ends_no_broker_that_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [seed for seed in range(OUTAGES) if sessions_lost(seed)] == []
+    monkeypatch.setattr(Lease, "may_end_others", Lease.may_serve)
+    assert [seed for seed in range(OUTAGES) if sessions_lost(seed)], "whoever is back first takes the others for gone"

@@ -45,7 +45,8 @@ def answer(
     allowed: Callable[[str, list[str]], list[str]] = everywhere,
 ) -> Answer:
     """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
-    it is not sent on only because the two would place the bundle differently. `allowed`: which of some brokers may have bundles
+    it is not sent on only because the two would place the bundle differently; one that gives its bundles away sends it on all the
+    same. `allowed`: which of some brokers may have bundles
     of a namespace, in their order."""
     row = owners.row_at(bundle.namespace, position)
     if row is not None and row.state != "free":
@@ -61,9 +62,11 @@ def answer(
             if broker is not None and broker.live:  # a later session of it takes its pinned bundles again
                 return There(broker, owner=False)
             return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
+    own = owners.sessions.get(broker_id)
+    stays = sent and not (own is not None and own.drains)
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     chosen: str | None = broker_id
-    if not sent and pinned is None:
+    if not stays and pinned is None:
         taking = allowed(bundle.namespace, [other.broker_id for other in owners.sessions.values() if other.takes])
         expected = owners.expected(bundle)
         loads = {other_id: owners.load_of(other_id) for other_id in taking}

@@ -129,15 +129,14 @@ class BundleMoves:
 
     async def drain(self, ends_s: float | None = None) -> int:
         """Gives everything to the other brokers, until `ends_s` of the monotonic clock, and takes nothing more. How many bundles
-        were left; moves that are under way then go on. Does nothing where there is no other broker."""
+        were left; moves that are under way then go on. Does nothing where there is no other broker. Raises `NotReady`."""
         takers = [each.broker_id for each in self._member.other_sessions() if each.takes]
         if not takers or self._member.lost.is_set():
             return len(self._rows())
         try:
             await self._member.take_no_more()
         except StoreError as error:
-            log.warning("broker.not_drained", error=str(error))
-            return len(self._rows())
+            raise NotReady(f"the other brokers cannot be told to give this one nothing more: {error}; try again") from None
         loads = {broker_id: self._member.owners.load_of(broker_id) for broker_id in takers}
 
         async def give(row: OwnershipRow) -> None:

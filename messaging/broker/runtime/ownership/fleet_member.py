@@ -7,7 +7,6 @@ There are two kinds, by where brokers store: `pinned_member.py` and `shared_memb
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
@@ -22,6 +21,7 @@ from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.core.ownership.ranges import OwnedBundles
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
+from messaging.clock import passed_s
 from messaging.errors import NotReady
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.protocol.names import TopicName
@@ -42,8 +42,8 @@ ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
 
 
 class FleetMember(ABC):
-    """Implements `Owners`. `boundaries_of`: of a namespace's bundles. `now_s` never goes back. `owners`: its copy of the rows.
-    `allowed`: which of some brokers may have bundles of a namespace."""
+    """Implements `Owners`. `boundaries_of`: of a namespace's bundles. `now_s` never goes back, also counts the sleep of a machine.
+    `owners`: its copy of the rows. `allowed`: which of some brokers may have bundles of a namespace."""
 
     pins: ClassVar[bool]  # whether what it acquires is its own for good
 
@@ -53,7 +53,7 @@ class FleetMember(ABC):
         broker_id: str,
         boundaries_of: Callable[[str], Boundaries],
         *,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = passed_s,
         owners: OwnerMap | None = None,
         allowed: Callable[[str, list[str]], list[str]] = everywhere,
     ) -> None:
@@ -199,8 +199,11 @@ class FleetMember(ABC):
             await self._store.renew_session(self.broker_id, self._session)
         except SessionLost as error:
             await self._session_was_lost(error)
+        except StoreError:
+            self._lease.failed()
+            raise
         else:
-            self._lease.renewed(begun_s)
+            self._lease.renewed(begun_s, self._now_s())
 
     async def look(self) -> None:
         """Raises `StoreError`."""

@@ -6,12 +6,12 @@ brokers are there.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import structlog
 
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.clock import passed_s
 from messaging.errors import NotReady
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.protocol.names import TopicName
@@ -36,7 +36,7 @@ class PinnedMember(FleetMember):
         boundaries_of: Callable[[str], Boundaries],
         brokers: int,
         *,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = passed_s,
     ) -> None:
         super().__init__(store, broker_id, boundaries_of, now_s=now_s)
         self._brokers = brokers
@@ -76,6 +76,6 @@ class PinnedMember(FleetMember):
     async def _open_session(self) -> None:
         begun_s = self._now_s()
         self._session = await self._store.open_session(self.broker_id, self._addresses, replace=True)
-        self._lease.renewed(begun_s)
+        self._lease.renewed(begun_s, self._now_s())
         await self.look()
         log.info("session.opened", broker_id=self.broker_id, session=self._session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -13,6 +12,7 @@ from messaging.broker.core.ownership.lookup import Acquire, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.clock import passed_s
 from messaging.protocol.bundles import Boundaries
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
@@ -41,7 +41,7 @@ class SharedMember(FleetMember):
         boundaries_of: Callable[[str], Boundaries],
         ends: EndsSessions,
         *,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = passed_s,
         owners: OwnerMap | None = None,
         allowed: Callable[[str, list[str]], list[str]] = everywhere,
     ) -> None:
@@ -54,7 +54,7 @@ class SharedMember(FleetMember):
     async def resume(self, session: int) -> None:
         """Goes on with a session that was opened for this process. Raises `StoreError`."""
         self._session = session
-        self._lease.renewed(self._now_s())
+        self._lease.renewed(self._now_s(), self._now_s())
         await self.look()
 
     async def serve(self, addresses: dict[str, str]) -> None:
@@ -72,13 +72,14 @@ class SharedMember(FleetMember):
 
     @property
     def drains(self) -> bool:
-        """Whether it takes no bundles any more."""
-        return DRAINS in self._addresses
+        """Whether it takes no bundles any more, as the metadata has it."""
+        own = self.owners.sessions.get(self.broker_id)
+        return own is not None and own.session == self._session and own.drains
 
     async def take_no_more(self) -> None:
-        """Others are to give it no bundles from now on. Raises `StoreError`."""
-        self._addresses |= {DRAINS: "1"}
-        await self._store.serve(self.broker_id, self._session, self._addresses)
+        """Others are to give it no bundles from now on. Raises `StoreError`; whether they know of it is seen at the next look."""
+        await self._store.serve(self.broker_id, self._session, self._addresses | {DRAINS: "1"})
+        await self.look()
 
     async def adopt(self) -> None:
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
@@ -125,6 +126,9 @@ class SharedMember(FleetMember):
         """Nothing is for good: it can move."""
 
     async def _not_recovered(self, error: NotRecovered) -> None:
+        other = self.owners.sessions.get(error.row.broker_id)
+        if other is not None and not other.closed and not self._lease.may_end_others(self._now_s()):
+            raise error  # the metadata did not answer until a moment ago: that broker may be about to renew
         await self.end_session(error.row.broker_id, error.row.session)
 
     async def _session_was_lost(self, error: SessionLost) -> None:

@@ -10,7 +10,7 @@ from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import candidate
-from messaging.storage.ownership import SERVES, BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
+from messaging.storage.ownership import DRAINS, SERVES, BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
 
 END = 0xFFFFFFFF
 HALF = 0x80000000
@@ -213,6 +213,53 @@ def test_a_broker_that_cannot_renew_stops_before_its_lease_ends() -> None:
     lease = Lease(100.0)
     assert lease.renew_s == 103.0
     assert lease.may_serve(109.9) and not lease.may_serve(110.0)
-    lease.renewed(105.0)
-    lease.renewed(104.0)  # an answer that was overtaken
+    lease.renewed(105.0, 105.1)
+    lease.renewed(104.0, 105.2)  # an answer that was overtaken
     assert lease.may_serve(114.9) and not lease.may_serve(115.0)
+
+
+def test_nobody_ends_others_for_their_leases_until_the_metadata_has_answered_for_a_while() -> None:
+    """After an outage all leases have ended, and whoever is back first must not take the others for gone."""
+    lease = Lease(100.0)
+    lease.renewed(100.0, 100.1)
+    assert not lease.may_end_others(103.0), "it has just started"
+    for begun_s in (103.0, 106.0):
+        lease.renewed(begun_s, begun_s + 0.1)
+    assert lease.may_end_others(106.2)
+    lease.failed()
+    assert not lease.may_end_others(109.1)
+    lease.renewed(125.0, 125.1)
+    assert not lease.may_end_others(125.2)
+    lease.renewed(128.0, 128.1)
+    assert not lease.may_end_others(128.2) and lease.may_end_others(131.2)
+
+
+def test_a_broker_that_did_not_run_ends_nobody_when_it_wakes() -> None:
+    lease = Lease(100.0)
+    lease.renewed(104.0, 104.1)
+    lease.renewed(107.0, 107.1)
+    assert not lease.may_end_others(200.0), "nor before it has renewed"
+    lease.renewed(200.0, 200.1)
+    assert not lease.may_end_others(203.0) and lease.may_end_others(206.2)
+
+
+def test_metadata_that_are_always_slow_keep_nobody_from_being_ended() -> None:
+    lease = Lease(100.0)
+    for turn in range(4):
+        lease.renewed(100.0 + 5 * turn, 102.5 + 5 * turn)
+    assert lease.may_end_others(118.0)
+
+
+def test_a_broker_that_gives_its_bundles_away_acquires_none_whoever_sends_clients_to_it() -> None:
+    bundle = _one_for("b1")
+    owners = OwnerMap()
+    sessions = [
+        BrokerSession("b1", 1, {SERVES: "pulsar://there", DRAINS: "1"}, True),
+        BrokerSession("b2", 1, {SERVES: "pulsar://there"}, True),
+    ]
+    owners.apply(OwnershipChanges([], sessions, 0, more=False))
+    for sent in (False, True):
+        assert _ask(owners, bundle, sent=sent) == There(owners.sessions["b2"], owner=False)
+    assert _ask(owners, bundle, me="b2", sent=True) == Acquire(bundle)
+    owners.apply(OwnershipChanges([], sessions[:1], 0, more=False))
+    assert _ask(owners, bundle) == Acquire(bundle), "better than nobody"
