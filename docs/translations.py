@@ -29,7 +29,7 @@ _OPENS, _CLOSES = ("blocktranslate", "comment"), ("endblocktranslate", "endcomme
 # Names, units and examples: the same in every language.
 SAME = re.compile(
     r"Magnetar|Ctrl K|[a-zA-Z]|g [a-z]|Enter|Ctrl|Esc|UTC|JSON|CSV|PDF|HTML|Parquet|Avro|Python|Java|Go|curl|REST|CLI|SDK"
-    r"|ms|min|MiB|GiB|KiB"
+    r"|https|ms|min|MiB|GiB|KiB"
 )
 # Lines of the header that say nothing, or change with every run.
 _HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-Translator|Language-Team)')
@@ -123,7 +123,7 @@ def _words_of_tag(token: Token) -> Iterator[str]:
 
 
 def _says_something(text: str) -> bool:
-    bare = re.sub(r"&\w+;|&#\d+;", " ", text.replace(_GAP, " "))
+    bare = re.sub(r"&\w+;|&#\d+;", " ", text.replace(_GAP, " / "))
     return any(not SAME.fullmatch(word) for word in re.findall(r"[A-Za-z]+(?: [A-Za-z]+)*", bare.strip()))
 
 
@@ -160,10 +160,9 @@ class _Seen(HTMLParser):
         self._flush()
 
     def _flush(self) -> None:
-        text = " ".join(self._text.replace(_GAP, " ").split())
+        if _says_something(self._text):
+            self.texts.append((self.line, " ".join(self._text.replace(_GAP, " ").split())))
         self._text = ""
-        if text and _says_something(text):
-            self.texts.append((self.line, text))
 
 
 def main() -> int:
