@@ -25,6 +25,7 @@ from admin_ui.addresses import full_name
 from admin_ui.permissions import CONSOLE
 from admin_ui.sign_in import activity
 from admin_ui.time_zones import in_zone_of
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
@@ -35,8 +36,10 @@ from tenants.scoping import platform_scope, tenant_scope
 
 P = ParamSpec("P")
 _DENIED = {
-    True: "you may view this tenant but not do this: ask an administrator of the tenant to do it or to give you permission",
-    False: "only platform administrators may do this",
+    True: gettext_lazy(
+        "you may view this tenant but not do this: ask an administrator of the tenant to do it or to give you permission"
+    ),
+    False: gettext_lazy("only platform administrators may do this"),
 }
 SIGNED_OUT, NOT_VISIBLE = 4401, 4404  # close codes of WebSockets
 
@@ -170,8 +173,10 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def _to_second_factor(request: HttpRequest, tenant: str) -> HttpResponse:
-    deny(request, f"{tenant} requires a second factor, and they have none")
-    messages.error(request, f"{tenant} requires a second factor: set up a passkey or an app, then go on.")
+    deny(request, gettext("{tenant} requires a second factor, and they have none").format(tenant=tenant))
+    messages.error(
+        request, gettext("{tenant} requires a second factor: set up a passkey or an app, then go on.").format(tenant=tenant)
+    )
     return _away(request, reverse("mfa_index"))
 
 

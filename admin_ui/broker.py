@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import LiveAsked, NamespaceLive
@@ -56,12 +57,14 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
     except TimeoutError:
         answer.cancel()
         waiting.leave()
-        raise NotReady(f"the broker did not respond within {ANSWER_S:g} s: try again in a moment") from None
+        raise NotReady(
+            gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{ANSWER_S:g}")
+        ) from None
 
 
 def why(error: MagnetarError) -> str:
     """The problem without the advice: for a page that retries by itself or gives its own advice."""
-    text = error.message or "the broker cannot be reached"
+    text = error.message or gettext("the broker cannot be reached")
     return text.partition(": ")[0] if isinstance(error, NotReady) else text
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from django.http import HttpRequest, HttpResponse
 
 from admin_ui.pages import show
+from admin_ui.translation.texts import gettext
 
 FOLLOWED = "calls"  # of the query
 _WIDTH = 88
@@ -43,10 +44,10 @@ def written(calls: Sequence[Call], base_url: str) -> list[Written]:
     """`base_url`: of the platform, without a slash at its end."""
     commands = [shlex.join(["magnetar", *call.command]) for call in calls if call.command]
     if commands and len(commands) < len(calls):
-        commands.append("# The rest has no command yet: use the API.")
+        commands.append(gettext("# The rest has no command yet: use the API."))
     forms = [
         Written("curl", "\n\n".join(_curl(call, base_url) for call in calls)),
-        Written("Command line", "\n".join(commands)),
+        Written(gettext("Command line"), "\n".join(commands)),
         Written("Python", _python(calls, base_url)),
     ]
     return [form for form in forms if form.text]

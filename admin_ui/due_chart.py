@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from admin_ui.formatting import exact
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.delayed import DelayedBucket
 from messaging.times import EPOCH, TIME_MS_MAX
 from workers.billing.charts import GAP_PART, Bar, Part, bars_of
@@ -33,7 +34,11 @@ def spans(buckets: Sequence[DelayedBucket]) -> list[Span]:
     minutes = [bucket for bucket, length_ms in lengths_ms if length_ms is not None and length_ms <= MINUTE_MS]
     hours = [bucket for bucket, length_ms in lengths_ms if length_ms is not None and MINUTE_MS < length_ms <= HOUR_MS]
     later = [bucket for bucket, length_ms in lengths_ms if length_ms is None or length_ms > HOUR_MS]
-    parts = (("The next hour, by minutes", minutes), ("The rest of a day, by hours", hours), ("Later, by days", later))
+    parts = (
+        (gettext("The next hour, by minutes"), minutes),
+        (gettext("The rest of a day, by hours"), hours),
+        (gettext("Later, by days"), later),
+    )
     return [_span(title, part) for title, part in parts if any(bucket.entries for bucket in part)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 
 from admin_ui.addresses import full_name
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import InvalidName
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
@@ -49,13 +50,21 @@ class PersonForm(forms.Form):
 
 
 KEPT = "kept"  # as it is: a membership that is changed ends when it did
-MEMBER_DAYS = (("0", "Without an end"), ("1", "For a day"), ("7", "For a week"), ("30", "For 30 days"), ("90", "For 90 days"))
+MEMBER_DAYS = (
+    ("0", gettext_lazy("Without an end")),
+    ("1", gettext_lazy("For a day")),
+    ("7", gettext_lazy("For a week")),
+    ("30", gettext_lazy("For 30 days")),
+    ("90", gettext_lazy("For 90 days")),
+)
 
 
 class MemberForm(forms.Form):
     username = forms.CharField(label="User name", max_length=150, widget=forms.TextInput(attrs=PLAIN))
     role = forms.ChoiceField(label="Role", initial="viewer")
-    days = forms.ChoiceField(label="How long", choices=[*MEMBER_DAYS, (KEPT, "As it is")], initial="0", required=False)
+    days = forms.ChoiceField(
+        label="How long", choices=[*MEMBER_DAYS, (KEPT, gettext_lazy("As it is"))], initial="0", required=False
+    )
 
     def __init__(self, *args: object, roles: list[str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -75,7 +84,9 @@ class InviteForm(forms.Form):
     email = forms.EmailField(label="Mail address", max_length=254, widget=forms.EmailInput(attrs=PLAIN))
     role = forms.ChoiceField(label="Role", initial="viewer")
     days = forms.ChoiceField(label="How long they are a member", choices=MEMBER_DAYS, initial="0", required=False)
-    how = forms.ChoiceField(label="Link", choices=((BY_MAIL, "Send it by mail"), (BY_LINK, "Show it to me, to copy")))
+    how = forms.ChoiceField(
+        label="Link", choices=((BY_MAIL, gettext_lazy("Send it by mail")), (BY_LINK, gettext_lazy("Show it to me, to copy")))
+    )
 
     def __init__(self, *args: object, roles: list[str], by_mail: bool, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -103,7 +114,7 @@ class JoinForm(forms.Form):
 
     def clean_password2(self) -> str:
         if self.cleaned_data["password2"] != self.cleaned_data.get("password1"):
-            raise forms.ValidationError("The two passwords are not the same.")
+            raise forms.ValidationError(gettext("The two passwords are not the same."))
         return str(self.cleaned_data["password2"])
 
 
@@ -132,9 +143,9 @@ def pairs_of(text: str) -> dict[str, str]:
     for line in filter(str.strip, text.splitlines()):
         key, equals, value = (part.strip() for part in line.partition("="))
         if not (key and equals and value):
-            raise forms.ValidationError(f"{line[:60]!r} is not like team=payments.")
+            raise forms.ValidationError(gettext("{line} is not like team=payments.").format(line=f"{line[:60]!r}"))
         if key in pairs:
-            raise forms.ValidationError(f"{key[:60]!r} is there twice.")
+            raise forms.ValidationError(gettext("{key} is there twice.").format(key=f"{key[:60]!r}"))
         pairs[key] = value
     return pairs
 
@@ -181,7 +192,9 @@ class PartitionsForm(forms.Form):
     def clean_partitions(self) -> int:
         wanted = int(self.cleaned_data["partitions"])
         if wanted <= self.now:
-            raise forms.ValidationError(f"There are {self.now} partitions already, and none can be taken away: give more.")
+            raise forms.ValidationError(
+                gettext("There are {now} partitions already, and none can be taken away: give more.").format(now=self.now)
+            )
         return wanted
 
 
@@ -253,9 +266,11 @@ class ConfirmForm(forms.Form):
     def __init__(self, *args: object, expected: str, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.expected = expected
-        self.fields["confirm"].label = f"Type {expected} to confirm"
+        self.fields["confirm"].label = gettext("Type {expected} to confirm").format(expected=expected)
 
     def clean_confirm(self) -> str:
         if self.cleaned_data["confirm"].strip() != self.expected:
-            raise forms.ValidationError(f"This does not match {self.expected}. Nothing was changed.")
+            raise forms.ValidationError(
+                gettext("This does not match {expected}. Nothing was changed.").format(expected=self.expected)
+            )
         return self.expected

@@ -9,6 +9,7 @@ from django import forms
 from django.utils import timezone
 
 from admin_ui.forms import PLAIN, EntityField
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.roles import KEY_ACTIONS
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.actions.keys import KeyUse
@@ -26,7 +27,10 @@ class KeyForm(forms.Form):
     name = EntityField("key", label="Name", help_text="Name the program that will use it. The role of the key is name@tenant.")
     limited_by = forms.ChoiceField(
         label="What it may do",
-        choices=((OF_SCOPE, "Only what is chosen here"), (OF_ROLE, "Whatever is granted to its role, now and later")),
+        choices=(
+            (OF_SCOPE, gettext_lazy("Only what is chosen here")),
+            (OF_ROLE, gettext_lazy("Whatever is granted to its role, now and later")),
+        ),
         initial=OF_SCOPE,
         widget=forms.RadioSelect,
         help_text="Keys with the same name share a role and the permissions that are granted to it.",
@@ -55,24 +59,37 @@ class KeyForm(forms.Form):
             self._add_use(index)
         for index, namespace in enumerate(namespaces):
             for action in ACTIONS:
-                self.fields[f"{action}-{index}"] = _tick(f"{action} in {namespace}")
+                self.fields[f"{action}-{index}"] = _tick(
+                    gettext("{action} in {namespace}").format(action=action, namespace=namespace)
+                )
 
     def _add_use(self, index: int) -> None:
-        number = f"of use {index + 1}"
+        number = index + 1
         self.fields[f"use-{index}-namespace"] = forms.CharField(
             required=False,
             max_length=NAME_LENGTH_MAX,
             widget=forms.TextInput(
-                attrs={**PLAIN, "list": "namespaces", "placeholder": "all", "aria-label": f"Namespace {number}"}
+                attrs={
+                    **PLAIN,
+                    "list": "namespaces",
+                    "placeholder": gettext("all"),
+                    "aria-label": gettext("Namespace of use {number}").format(number=number),
+                }
             ),
         )
         self.fields[f"use-{index}-topics"] = forms.CharField(
             required=False,
             max_length=NAME_LENGTH_MAX,
-            widget=forms.TextInput(attrs={**PLAIN, "placeholder": "all, or such as pay-*", "aria-label": f"Topics {number}"}),
+            widget=forms.TextInput(
+                attrs={
+                    **PLAIN,
+                    "placeholder": gettext("all, or such as pay-*"),
+                    "aria-label": gettext("Topics of use {number}").format(number=number),
+                }
+            ),
         )
         for action in ACTIONS:
-            self.fields[f"use-{index}-{action}"] = _tick(f"{action} {number}")
+            self.fields[f"use-{index}-{action}"] = _tick(gettext("{action}, use {number}").format(action=action, number=number))
 
     def use_rows(self) -> Iterator[dict[str, object]]:
         """The fields of each use; `blank` ones behind the first are not shown until they are asked for."""
@@ -91,9 +108,9 @@ class KeyForm(forms.Form):
         if given.get("limited_by") == OF_SCOPE and not self.errors:
             for index, use in self._uses():
                 if not use.actions:
-                    self.add_error(f"use-{index}-namespace", "Choose produce, consume or both, or leave this line empty.")
+                    self.add_error(f"use-{index}-namespace", gettext("Choose produce, consume or both, or leave this line empty."))
             if not any(True for _ in self._uses()):
-                self.add_error("limited_by", "Choose at least one use: produce or consume, in one namespace or in all.")
+                self.add_error("limited_by", gettext("Choose at least one use: produce or consume, in one namespace or in all."))
         return given
 
     def _uses(self) -> Iterator[tuple[int, KeyUse]]:
@@ -136,12 +153,12 @@ _EXPIRY_DAYS = (1, 7, 30, 90, 365)
 def expiries(life_days_max: int) -> list[tuple[str, str]]:
     """What may be chosen; `life_days_max` is added where it is not among it."""
     if not life_days_max:
-        return [("never", "Never"), *((str(days), _in(days)) for days in _EXPIRY_DAYS)]
+        return [("never", gettext("Never")), *((str(days), _in(days)) for days in _EXPIRY_DAYS)]
     return [(str(days), _in(days)) for days in sorted({days for days in _EXPIRY_DAYS if days < life_days_max} | {life_days_max})]
 
 
 def _in(days: int) -> str:
-    return {1: "In 1 day", 365: "In 1 year"}.get(days, f"In {days} days")
+    return {1: gettext("In 1 day"), 365: gettext("In 1 year")}.get(days, f"In {days} days")
 
 
 def _tick(label: str) -> forms.BooleanField:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from admin_ui.translation.texts import gettext
 from tenants.models import Grant, Key
 
 SOON = timedelta(days=7)
@@ -58,8 +59,10 @@ def key_view(key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "
 
 def use_text(use: Mapping[str, Any]) -> str:
     """An entry of a key's scope."""
-    namespace = str(use["namespace"]).partition("/")[2] or "all namespaces"
-    where = f"{namespace}, topics {use['topics']}" if use["topics"] else namespace
+    namespace = str(use["namespace"]).partition("/")[2] or gettext("all namespaces")
+    where = (
+        gettext("{namespace}, topics {topics}").format(namespace=namespace, topics=use["topics"]) if use["topics"] else namespace
+    )
     return f"{where}: {', '.join(use['actions'])}"
 
 
@@ -84,7 +87,7 @@ def views_of(keys: Sequence[Key], admin_roles: Sequence[str]) -> list[KeyView]:
 
 def grants_of_roles(roles: Sequence[str], admin_roles: Sequence[str]) -> dict[str, list[str]]:
     """What these roles may do in the tenant of the scope, as short texts."""
-    texts: dict[str, list[str]] = {role: ["administer the tenant"] for role in admin_roles}
+    texts: dict[str, list[str]] = {role: [gettext("administer the tenant")] for role in admin_roles}
     for grant in Grant.objects.filter(role__in=set(roles)).select_related("namespace"):
         where = grant.topic.rpartition("/")[2] if grant.topic else grant.namespace.local
         texts.setdefault(grant.role, []).append(f"{where}: {', '.join(grant.actions)}")

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest
 from admin_ui.time_zones import chosen_zone
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.roles import OF_TENANT
@@ -62,7 +63,7 @@ def navigation(request: ConsoleRequest, entry: str, tenant: str = "", namespace:
 
 def crumbs(tenant: str = "", namespace: str = "", *further: tuple[str, str]) -> list[tuple[str, str]]:
     """(label, address) of the pages above this one."""
-    found = [("Tenants", reverse("console:tenants"))]
+    found = [(gettext("Tenants"), reverse("console:tenants"))]
     if tenant:
         found.append((tenant, reverse("console:tenant", args=[tenant])))
     if namespace:
@@ -96,7 +97,7 @@ def show_error(request: HttpRequest, text: str) -> None:
 
 def explain(error: MagnetarError) -> str:
     """The error for people: as a sentence."""
-    return sentence(error.message or "an internal error occurred")
+    return sentence(error.message or gettext("an internal error occurred"))
 
 
 def sentence(text: str) -> str:

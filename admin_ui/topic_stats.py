@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from admin_ui.addresses import short_name
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.problems.kinds import MARKS, ORDER, Kind
 
 Json = Mapping[str, Any]
@@ -26,7 +27,7 @@ class State:
     meaning: str
 
 
-NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription.")
+NO_CONSUMER = State(gettext_lazy("NO CONSUMER"), "", gettext_lazy("No consumer is connected to this subscription."))
 
 NOTHING_TO_EXPLAIN = frozenset({"delivering", "nothing_to_deliver"})
 
@@ -141,9 +142,10 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
 
 def _dead_letters(one: Json | None) -> str:
     if one is None:
-        return "off"
+        return gettext("off")
     moved, waiting = one.get("movedMessages", 0), one.get("waitingEntries", 0)
-    return f"{moved} moved" + (f", {waiting} waiting" if waiting else "")
+    text = gettext("{moved} moved, {waiting} waiting") if waiting else gettext("{moved} moved")
+    return text.format(moved=moved, waiting=waiting)
 
 
 def _explanation(one: Json) -> str:

@@ -23,7 +23,7 @@ LOCALE = ROOT / "admin_ui" / "locale"
 TEMPLATES = ROOT / "admin_ui" / "templates"
 SOURCES = ("admin_ui",)
 LANGUAGES = ("de",)  # beside English; `controlplane.settings.LANGUAGES` offers them
-KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "ngettext_lazy": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
+KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "gettext_noop": None, "ngettext_lazy": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
 ATTRIBUTES = {"alt", "title", "placeholder", "aria-label", "data-label", "data-before", "label"}
 _OPENS, _CLOSES = ("blocktranslate", "comment"), ("endblocktranslate", "endcomment")
 # Names, units and examples: the same in every language.

@@ -25,6 +25,7 @@ from admin_ui.jump.places import (
     matches,
 )
 from admin_ui.permissions import CONSOLE
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.methods import NAMES_SEARCH
 from messaging.adminrpc.topics import NamesSearch, SearchResult
 from messaging.permissions.model import NOTHING, Action, Resource
@@ -86,20 +87,20 @@ class Finder:
         words = self.words.split()
         if not words:
             return
-        yield from (self._entry(place.label, "page", place.route) for place in PLATFORM if self._fits(place, words))
+        yield from (self._entry(place.said(), "page", place.route) for place in PLATFORM if self._fits(place, words))
         for tenant in self._near_tenants(words):
             for place in TENANT:
                 if self._fits(place, words, Resource(tenant), tenant):
-                    yield self._entry(place.label.format(tenant=tenant), _kind(place), place.route, tenant)
+                    yield self._entry(place.said(tenant=tenant), _kind(place), place.route, tenant)
         for name in self._near_namespaces(words):
             tenant, _, local = name.partition("/")
             for place in NAMESPACE:
                 if self._fits(place, words, Resource(tenant, name), name):
-                    yield self._entry(place.label.format(namespace=name), _kind(place), place.route, tenant, local)
+                    yield self._entry(place.said(namespace=name), _kind(place), place.route, tenant, local)
 
     def _fits(self, place: Place, words: list[str], resource: Resource = NOTHING, name: str = "") -> bool:
         label = place.label.format(tenant=name, namespace=name)
-        return matches(words, label, place.also) and self._may(place.route, resource)
+        return matches(words, label, place.said(tenant=name, namespace=name), place.also) and self._may(place.route, resource)
 
     def _may(self, route: str, resource: Resource) -> bool:
         return self.request.actor.may(CONSOLE["GET", f"console:{route}"], resource)
@@ -130,9 +131,20 @@ class Finder:
         for subject in found[:OF_A_KIND_MAX]:
             name = f"{self.tenant}/{self.namespace}"
             if self.namespace and subject.at(Level.NAMESPACE) and self._may("policies", Resource(self.tenant, name)):
-                entry = self._entry(f"{subject.title}: policy of {name}", "policy", "policies", self.tenant, self.namespace)
+                entry = self._entry(
+                    gettext("{title}: policy of {name}").format(title=subject.title, name=name),
+                    "policy",
+                    "policies",
+                    self.tenant,
+                    self.namespace,
+                )
             elif self.tenant and subject.at(Level.TENANT) and self._may("tenant_policies", Resource(self.tenant)):
-                entry = self._entry(f"{subject.title}: policy of {self.tenant}", "policy", "tenant_policies", self.tenant)
+                entry = self._entry(
+                    gettext("{title}: policy of {tenant}").format(title=subject.title, tenant=self.tenant),
+                    "policy",
+                    "tenant_policies",
+                    self.tenant,
+                )
             else:
                 continue
             yield {**entry, "url": f"{entry['url']}?policy={subject.name}"}
@@ -150,8 +162,8 @@ class Finder:
 
     def _views(self) -> Iterator[Entry]:
         for view in views_of(self.request.user, self.tenants).filter(name__icontains=self.words)[:OF_A_KIND_MAX]:
-            whose = "" if view.owner_id == self.request.user.pk else f" by {view.owner.username}"
-            yield {"label": f"{view.name}{whose}", "kind": "view", "url": view.address}
+            whose = "{view}" if view.owner_id == self.request.user.pk else gettext("{view} by {owner}")
+            yield {"label": whose.format(view=view.name, owner=view.owner.username), "kind": "view", "url": view.address}
 
     def _from_database(self) -> Iterator[Entry]:
         words, request = self.words, self.request
@@ -204,17 +216,16 @@ class Finder:
             for each in answer.subscriptions[:NAMED_MAX]:
                 for place in of_subscription:
                     if self._may(place.route, _resource(each.topic)):
-                        label = place.label.format(name=f"{each.name} on {_label(each.topic)}")
+                        label = place.said(name=_on(each.name, each.topic))
                         yield self._entry(label, "action", place.route, *_place(each.topic), each.name)
             for topic in answer.topics[:NAMED_MAX]:
                 for place in of_topic:
                     if self._may(place.route, _resource(topic)):
-                        yield self._entry(place.label.format(name=_label(topic)), "action", place.route, *_place(topic))
+                        yield self._entry(place.said(name=_label(topic)), "action", place.route, *_place(topic))
         for topic in answer.topics:
             yield self._entry(_label(topic), "topic", "topic", *_place(topic))
         for each in answer.subscriptions:
-            label = f"{each.name} on {_label(each.topic)}"
-            yield self._entry(label, "subscription", "subscription", *_place(each.topic), each.name)
+            yield self._entry(_on(each.name, each.topic), "subscription", "subscription", *_place(each.topic), each.name)
 
     def _named(self, words: str) -> SearchResult | None:
         tenants = [name for name in self.tenants if self.request.actor.may(Action.NAMESPACE_READ, Resource(name))]
@@ -223,9 +234,9 @@ class Finder:
         asked = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=OF_A_KIND_MAX + 1)
         answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, asked))
         if answer is None:
-            self.notes.append(f"Topics and subscriptions could not be searched: {away}")
+            self.notes.append(gettext("Topics and subscriptions could not be searched: {away}").format(away=away))
         elif not everywhere and len(searched) < len(tenants):
-            self.notes.append(f"Topics were searched in the first {len(searched)} tenants only.")
+            self.notes.append(gettext("Topics were searched in the first {searched} tenants only.").format(searched=len(searched)))
         return answer
 
     def _entry(self, label: str, kind: str, route: str, *args: str) -> Entry:
@@ -233,8 +244,11 @@ class Finder:
 
 
 def _kind(place: Place) -> str:
-    acting = place.label.startswith(("New ", "Add ", "Delete ", "Invite ", "Revoke "))
-    return "action" if acting else "page"
+    return "action" if place.acts else "page"
+
+
+def _on(subscription: str, topic: str) -> str:
+    return gettext("{subscription} on {topic}").format(subscription=subscription, topic=_label(topic))
 
 
 def _label(topic: str) -> str:

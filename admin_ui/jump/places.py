@@ -6,108 +6,122 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from django.utils.translation import gettext_noop
+
+from admin_ui.translation.texts import gettext
+
 
 class Place(NamedTuple):
+    """`label` is in English: both languages find it, and `said` is shown."""
+
     label: str
     route: str
     also: str = ""  # other words for it
 
+    def said(self, **names: str) -> str:
+        return gettext(self.label).format(**names)
+
+    @property
+    def acts(self) -> bool:
+        """Whether something is made, changed or removed there."""
+        return self.label.startswith(("New ", "Add ", "Delete ", "Invite ", "Revoke "))
+
 
 PLATFORM = (
-    Place("Now", "now", "problems wrong"),
-    Place("Tenants", "tenants"),
-    Place("Usage", "usage"),
-    Place("Usage runs", "usage_runs"),
-    Place("Evidence of usage", "usage_evidence"),
-    Place("Costs", "costs", "bill money"),
-    Place("Tune producers", "tune"),
-    Place("People", "people", "users"),
-    Place("Price plans", "price_plans"),
-    Place("Issuer of invoices", "issuer"),
-    Place("Audit log of the platform", "platform_audit"),
-    Place("Chain of the audit log", "audit_chain", "verify sign"),
-    Place("Audit stream of the platform", "platform_audit_stream"),
-    Place("Platform", "platform", "broker memory status"),
-    Place("Platform alerts", "platform_alerts", "disk"),
-    Place("Tasks", "tasks", "workers"),
-    Place("Recycle bin of tenants", "recycled_tenants", "restore deleted"),
-    Place("New tenant", "tenant_create", "create add"),
-    Place("New person", "person_create", "create add user"),
-    Place("New price plan", "price_plan_create", "create add"),
-    Place("Your sessions", "sessions", "sign out devices"),
-    Place("Your time zone", "time_zone", "clock utc local"),
-    Place("Your saved views", "views", "bookmarks favourites"),
-    Place("Change password", "password"),
-    Place("Documentation", "docs", "help"),
+    Place(gettext_noop("Now"), "now", "problems wrong"),
+    Place(gettext_noop("Tenants"), "tenants"),
+    Place(gettext_noop("Usage"), "usage"),
+    Place(gettext_noop("Usage runs"), "usage_runs"),
+    Place(gettext_noop("Evidence of usage"), "usage_evidence"),
+    Place(gettext_noop("Costs"), "costs", "bill money"),
+    Place(gettext_noop("Tune producers"), "tune"),
+    Place(gettext_noop("People"), "people", "users"),
+    Place(gettext_noop("Price plans"), "price_plans"),
+    Place(gettext_noop("Issuer of invoices"), "issuer"),
+    Place(gettext_noop("Audit log of the platform"), "platform_audit"),
+    Place(gettext_noop("Chain of the audit log"), "audit_chain", "verify sign"),
+    Place(gettext_noop("Audit stream of the platform"), "platform_audit_stream"),
+    Place(gettext_noop("Platform"), "platform", "broker memory status"),
+    Place(gettext_noop("Platform alerts"), "platform_alerts", "disk"),
+    Place(gettext_noop("Tasks"), "tasks", "workers"),
+    Place(gettext_noop("Recycle bin of tenants"), "recycled_tenants", "restore deleted"),
+    Place(gettext_noop("New tenant"), "tenant_create", "create add"),
+    Place(gettext_noop("New person"), "person_create", "create add user"),
+    Place(gettext_noop("New price plan"), "price_plan_create", "create add"),
+    Place(gettext_noop("Your sessions"), "sessions", "sign out devices"),
+    Place(gettext_noop("Your time zone"), "time_zone", "clock utc local"),
+    Place(gettext_noop("Your saved views"), "views", "bookmarks favourites"),
+    Place(gettext_noop("Change password"), "password"),
+    Place(gettext_noop("Documentation"), "docs", "help"),
 )
 TENANT = (
-    Place("Overview of {tenant}", "tenant"),
-    Place("People of {tenant}", "members", "members users"),
-    Place("Keys of {tenant}", "keys", "tokens"),
-    Place("Teams of {tenant}", "teams"),
-    Place("Roles of {tenant}", "roles"),
-    Place("Token issuers of {tenant}", "token_issuers", "sso jwt"),
-    Place("Who may do what in {tenant}", "access", "permissions rights"),
-    Place("Ceilings of {tenant}", "ceilings", "limits quota"),
-    Place("Spend caps of {tenant}", "spend_caps", "limits money"),
-    Place("Policies of {tenant}", "tenant_policies"),
-    Place("Dead letters of {tenant}", "dead_letters", "dlq redrive"),
-    Place("Alerts of {tenant}", "alerts", "rules notices webhook"),
-    Place("This month of {tenant}", "month_ahead", "forecast"),
-    Place("Budgets of {tenant}", "budgets"),
-    Place("Reports of {tenant}", "reports"),
-    Place("Invoices of {tenant}", "invoices", "bill"),
-    Place("Billing of {tenant}", "billing", "bill account tax"),
-    Place("Audit log of {tenant}", "audit", "changes history"),
-    Place("Audit stream of {tenant}", "audit_stream", "siem"),
-    Place("Recycle bin of {tenant}", "recycled_namespaces", "restore deleted"),
-    Place("New namespace in {tenant}", "namespace_create", "create add"),
-    Place("New key in {tenant}", "key_create", "create add token"),
-    Place("Revoke a leaked token of {tenant}", "key_leaked", "key"),
-    Place("Add a member to {tenant}", "member_set", "person user new"),
-    Place("Invite somebody to {tenant}", "invitation_create", "person user new"),
-    Place("New role in {tenant}", "role_create", "create add"),
-    Place("New team in {tenant}", "team_create", "create add"),
-    Place("New token issuer in {tenant}", "token_issuer_create", "create add"),
-    Place("Labels of {tenant}", "tenant_labels"),
-    Place("Delete tenant {tenant}", "tenant_delete", "remove"),
+    Place(gettext_noop("Overview of {tenant}"), "tenant"),
+    Place(gettext_noop("People of {tenant}"), "members", "members users"),
+    Place(gettext_noop("Keys of {tenant}"), "keys", "tokens"),
+    Place(gettext_noop("Teams of {tenant}"), "teams"),
+    Place(gettext_noop("Roles of {tenant}"), "roles"),
+    Place(gettext_noop("Token issuers of {tenant}"), "token_issuers", "sso jwt"),
+    Place(gettext_noop("Who may do what in {tenant}"), "access", "permissions rights"),
+    Place(gettext_noop("Ceilings of {tenant}"), "ceilings", "limits quota"),
+    Place(gettext_noop("Spend caps of {tenant}"), "spend_caps", "limits money"),
+    Place(gettext_noop("Policies of {tenant}"), "tenant_policies"),
+    Place(gettext_noop("Dead letters of {tenant}"), "dead_letters", "dlq redrive"),
+    Place(gettext_noop("Alerts of {tenant}"), "alerts", "rules notices webhook"),
+    Place(gettext_noop("This month of {tenant}"), "month_ahead", "forecast"),
+    Place(gettext_noop("Budgets of {tenant}"), "budgets"),
+    Place(gettext_noop("Reports of {tenant}"), "reports"),
+    Place(gettext_noop("Invoices of {tenant}"), "invoices", "bill"),
+    Place(gettext_noop("Billing of {tenant}"), "billing", "bill account tax"),
+    Place(gettext_noop("Audit log of {tenant}"), "audit", "changes history"),
+    Place(gettext_noop("Audit stream of {tenant}"), "audit_stream", "siem"),
+    Place(gettext_noop("Recycle bin of {tenant}"), "recycled_namespaces", "restore deleted"),
+    Place(gettext_noop("New namespace in {tenant}"), "namespace_create", "create add"),
+    Place(gettext_noop("New key in {tenant}"), "key_create", "create add token"),
+    Place(gettext_noop("Revoke a leaked token of {tenant}"), "key_leaked", "key"),
+    Place(gettext_noop("Add a member to {tenant}"), "member_set", "person user new"),
+    Place(gettext_noop("Invite somebody to {tenant}"), "invitation_create", "person user new"),
+    Place(gettext_noop("New role in {tenant}"), "role_create", "create add"),
+    Place(gettext_noop("New team in {tenant}"), "team_create", "create add"),
+    Place(gettext_noop("New token issuer in {tenant}"), "token_issuer_create", "create add"),
+    Place(gettext_noop("Labels of {tenant}"), "tenant_labels"),
+    Place(gettext_noop("Delete tenant {tenant}"), "tenant_delete", "remove"),
 )
 NAMESPACE = (
-    Place("Topics of {namespace}", "namespace", "list"),
-    Place("Policies of {namespace}", "policies"),
-    Place("Quick start in {namespace}", "quick_start", "first message snippet"),
-    Place("Recycle bin of {namespace}", "recycle_bin", "restore deleted"),
-    Place("New topic in {namespace}", "topic_create", "create add"),
-    Place("Delete namespace {namespace}", "namespace_delete", "remove"),
+    Place(gettext_noop("Topics of {namespace}"), "namespace", "list"),
+    Place(gettext_noop("Policies of {namespace}"), "policies"),
+    Place(gettext_noop("Quick start in {namespace}"), "quick_start", "first message snippet"),
+    Place(gettext_noop("Recycle bin of {namespace}"), "recycle_bin", "restore deleted"),
+    Place(gettext_noop("New topic in {namespace}"), "topic_create", "create add"),
+    Place(gettext_noop("Delete namespace {namespace}"), "namespace_delete", "remove"),
 )
 # Of a topic or a subscription whose name, or part of it, follows: "reset invoicing". The first word is what is typed for it.
 OF_TOPIC = (
-    Place("Messages of {name}", "messages", "browse"),
-    Place("Tail {name}", "messages_tail"),
-    Place("Publish to {name}", "message_publish", "send produce"),
-    Place("Trace a message of {name}", "topic_trace"),
-    Place("Policies of {name}", "topic_policies"),
-    Place("Schemas of {name}", "topic_schemas"),
-    Place("Storage of {name}", "topic_storage", "ledgers"),
-    Place("Delayed messages of {name}", "delayed"),
-    Place("Redrive from {name}", "redrives"),
-    Place("Operations on {name}", "topic_operations"),
-    Place("Disconnect clients of {name}", "topic_disconnect"),
-    Place("Tune producers of {name}", "topic_tune"),
-    Place("Unload {name}", "topic_unload"),
-    Place("Compact {name}", "topic_compact"),
-    Place("Trim {name}", "topic_trim"),
-    Place("Truncate {name}", "topic_truncate"),
-    Place("Terminate {name}", "topic_terminate"),
-    Place("Add partitions to {name}", "topic_partitions", "partitions"),
-    Place("Delete topic {name}", "topic_delete", "remove"),
+    Place(gettext_noop("Messages of {name}"), "messages", "browse"),
+    Place(gettext_noop("Tail {name}"), "messages_tail"),
+    Place(gettext_noop("Publish to {name}"), "message_publish", "send produce"),
+    Place(gettext_noop("Trace a message of {name}"), "topic_trace"),
+    Place(gettext_noop("Policies of {name}"), "topic_policies"),
+    Place(gettext_noop("Schemas of {name}"), "topic_schemas"),
+    Place(gettext_noop("Storage of {name}"), "topic_storage", "ledgers"),
+    Place(gettext_noop("Delayed messages of {name}"), "delayed"),
+    Place(gettext_noop("Redrive from {name}"), "redrives"),
+    Place(gettext_noop("Operations on {name}"), "topic_operations"),
+    Place(gettext_noop("Disconnect clients of {name}"), "topic_disconnect"),
+    Place(gettext_noop("Tune producers of {name}"), "topic_tune"),
+    Place(gettext_noop("Unload {name}"), "topic_unload"),
+    Place(gettext_noop("Compact {name}"), "topic_compact"),
+    Place(gettext_noop("Trim {name}"), "topic_trim"),
+    Place(gettext_noop("Truncate {name}"), "topic_truncate"),
+    Place(gettext_noop("Terminate {name}"), "topic_terminate"),
+    Place(gettext_noop("Add partitions to {name}"), "topic_partitions", "partitions"),
+    Place(gettext_noop("Delete topic {name}"), "topic_delete", "remove"),
 )
 OF_SUBSCRIPTION = (
-    Place("Reset {name}", "subscription_reset", "seek rewind replay"),
-    Place("Skip messages of {name}", "subscription_skip"),
-    Place("Clear {name}", "subscription_clear"),
-    Place("Expire messages of {name}", "subscription_expire"),
-    Place("Delete subscription {name}", "subscription_delete", "unsubscribe remove"),
+    Place(gettext_noop("Reset {name}"), "subscription_reset", "seek rewind replay"),
+    Place(gettext_noop("Skip messages of {name}"), "subscription_skip"),
+    Place(gettext_noop("Clear {name}"), "subscription_clear"),
+    Place(gettext_noop("Expire messages of {name}"), "subscription_expire"),
+    Place(gettext_noop("Delete subscription {name}"), "subscription_delete", "unsubscribe remove"),
 )
 FILLERS = frozenset({"a", "from", "in", "message", "messages", "of", "on", "subscription", "the", "to", "topic"})
 WORD_LENGTH_MIN = 3  # letters of an action, before names are looked for with what follows
@@ -128,7 +142,7 @@ def acts(places: tuple[Place, ...], word: str) -> list[Place]:
         for place in places
         if any(
             each.startswith(word)
-            for each in f"{place.label} {place.also}".lower().replace("{name}", "").split()
+            for each in f"{place.label} {gettext(place.label)} {place.also}".lower().replace("{name}", "").split()
             if each not in FILLERS
         )
     ]

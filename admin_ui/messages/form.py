@@ -7,27 +7,35 @@ from collections.abc import Mapping, Sequence
 from django import forms
 
 from admin_ui.time_zones import zoned_label
+from admin_ui.translation.texts import gettext_lazy
 from messaging.adminrpc.browse import TEXT_BYTES_MAX
 from messaging.payloads.filters import COMPARISONS
 from messaging.payloads.reading import FORMATS
 
 BEGINNINGS = (
-    ("newest", "The newest"),
-    ("oldest", "The oldest"),
-    ("time", "A time"),
-    ("message", "A message id"),
-    ("subscription", "A subscription"),
+    ("newest", gettext_lazy("The newest")),
+    ("oldest", gettext_lazy("The oldest")),
+    ("time", gettext_lazy("A time")),
+    ("message", gettext_lazy("A message id")),
+    ("subscription", gettext_lazy("A subscription")),
 )
 _COMPARISON_TEXTS = {
     "eq": "is",
-    "ne": "is not",
+    "ne": gettext_lazy("is not"),
     "contains": "contains",
-    "gt": "is more than",
-    "lt": "is less than",
+    "gt": gettext_lazy("is more than"),
+    "lt": gettext_lazy("is less than"),
     "exists": "exists",
 }
-_FORMAT_TEXTS = {"auto": "By schema", "json": "JSON", "avro": "Avro", "protobuf": "Protobuf", "text": "Text", "cbor": "CBOR"}
-_FORMAT_TEXTS |= {"msgpack": "MessagePack", "hex": "Hexadecimal"}
+_FORMAT_TEXTS = {
+    "auto": gettext_lazy("By schema"),
+    "json": "JSON",
+    "avro": "Avro",
+    "protobuf": gettext_lazy("Protobuf"),
+    "text": gettext_lazy("Text"),
+    "cbor": "CBOR",
+}
+_FORMAT_TEXTS |= {"msgpack": gettext_lazy("MessagePack"), "hex": gettext_lazy("Hexadecimal")}
 
 
 def _text(label: str, placeholder: str = "") -> forms.CharField:
@@ -50,18 +58,18 @@ FIELDS = ("begin", "at", "key", "text", "path", "compare", "value", *FURTHER)
 class SearchForm(forms.Form):
     """Each field is a parameter of the page's address."""
 
-    begin = _choice("Begin with", BEGINNINGS)
-    at = _text("At", "2026-03-01 14:00, 12:7, or a name")
-    key = _text("Key")
-    text = _text("Payload contains")
-    path = _text("Field", "$.order.id")
-    compare = _choice("Compare", _COMPARISON_CHOICES)
-    value = _text("Value", "4711")
-    property_is = _text("Property", "NAME or NAME=VALUE")
-    published_from = _text(zoned_label("Published from"), "2026-03-01 14:00")
-    published_until = _text(zoned_label("Published before"), "2026-03-01 15:00")
-    format = _choice("Show payloads as", _FORMAT_CHOICES)
-    columns = _text("Columns", "id, who.name")
+    begin = _choice(gettext_lazy("Begin with"), BEGINNINGS)
+    at = _text(gettext_lazy("At"), gettext_lazy("2026-03-01 14:00, 12:7, or a name"))
+    key = _text(gettext_lazy("Key"))
+    text = _text(gettext_lazy("Payload contains"))
+    path = _text(gettext_lazy("Field"), "$.order.id")
+    compare = _choice(gettext_lazy("Compare"), _COMPARISON_CHOICES)
+    value = _text(gettext_lazy("Value"), "4711")
+    property_is = _text(gettext_lazy("Property"), gettext_lazy("NAME or NAME=VALUE"))
+    published_from = _text(zoned_label(gettext_lazy("Published from")), "2026-03-01 14:00")
+    published_until = _text(zoned_label(gettext_lazy("Published before")), "2026-03-01 15:00")
+    format = _choice(gettext_lazy("Show payloads as"), _FORMAT_CHOICES)
+    columns = _text(gettext_lazy("Columns"), "id, who.name")
 
 
 def first_fields(form: forms.Form) -> list[forms.BoundField]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.messages import MessageGiven
 from messaging.limits.sizes import PAIR_BYTES_MAX, PAIRS_COUNT_MAX
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -24,7 +25,9 @@ class PublishForm(forms.Form):
         max_length=PAYLOAD_CHARACTERS_MAX,
         widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false"}),
     )
-    encoding = forms.ChoiceField(choices=[(TEXT, "Text"), (BASE64, "Base64, for binary data")], initial=TEXT)
+    encoding = forms.ChoiceField(
+        choices=[(TEXT, gettext_lazy("Text")), (BASE64, gettext_lazy("Base64, for binary data"))], initial=TEXT
+    )
     key = forms.CharField(required=False, strip=False, max_length=NAME_LENGTH_MAX)
     properties = forms.CharField(
         required=False,
@@ -43,7 +46,7 @@ class PublishForm(forms.Form):
             try:
                 given["bytes"] = base64.b64decode("".join(text.split()), validate=True)
             except (binascii.Error, ValueError):
-                self.add_error("payload", "This is no base64: check it, or publish it as text.")
+                self.add_error("payload", gettext("This is no base64: check it, or publish it as text."))
         given["pairs"] = self._pairs(given.get("properties", ""))
         return given
 
@@ -52,11 +55,18 @@ class PublishForm(forms.Form):
         for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
             name, separator, value = line.partition("=")
             if not name or not separator or len(line.encode()) > PAIR_BYTES_MAX:
-                self.add_error("properties", f"“{line[:40]}” is no property of at most {PAIR_BYTES_MAX} bytes: write NAME=VALUE.")
+                self.add_error(
+                    "properties",
+                    gettext("“{line}” is no property of at most {pair_bytes_max} bytes: write NAME=VALUE.").format(
+                        line=line[:40], pair_bytes_max=PAIR_BYTES_MAX
+                    ),
+                )
                 break
             pairs[name] = value
         if len(pairs) > PAIRS_COUNT_MAX:
-            self.add_error("properties", f"A message has at most {PAIRS_COUNT_MAX} properties.")
+            self.add_error(
+                "properties", gettext("A message has at most {pairs_count_max} properties.").format(pairs_count_max=PAIRS_COUNT_MAX)
+            )
         return pairs
 
     def message(self) -> MessageGiven:
@@ -67,17 +77,19 @@ class PublishForm(forms.Form):
 def why_not_again(row: MessageRow) -> str:
     """Why the form could only publish something else than this message; empty: it can publish the same."""
     if row.masked:
-        return "Parts of it are masked for you: published again, it would have the mask in place of what it says."
+        return gettext("Parts of it are masked for you: published again, it would have the mask in place of what it says.")
     if row.encryption_keys or row.payload_cut:
-        return "It is encrypted, or too large to be edited here."
+        return gettext("It is encrypted, or too large to be edited here.")
     if row.problem and row.format == "hex":
-        return "It could not be unpacked: download its payload instead."
+        return gettext("It could not be unpacked: download its payload instead.")
     if row.metadata_cut:
-        return "Its key or its properties are too long to be edited here."
+        return gettext("Its key or its properties are too long to be edited here.")
     if row.key_is_base64:
-        return "Its key is binary, and the form takes only a text: use a client."
+        return gettext("Its key is binary, and the form takes only a text: use a client.")
     if any("=" in name or not name or {"\r", "\n", "\0"} & {*name, *value} for name, value in row.properties.items()):
-        return "A property of it has no name, a = in its name or a line break: the form has one property a line. Use a client."
+        return gettext(
+            "A property of it has no name, a = in its name or a line break: the form has one property a line. Use a client."
+        )
     return ""
 
 

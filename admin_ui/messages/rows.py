@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from admin_ui.translation.texts import gettext
 from messaging.payloads.paths import Path, parse_path, values_at
 from tenants.browsing.pages import MessageRow
 
@@ -74,7 +75,7 @@ def hex_lines(data: bytes) -> str:
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         lines.append(f"{begin:08x}  {part.hex(' '):<47}  {text}")
     if len(data) > HEX_BYTES_MAX:
-        lines.append(f"… {len(data) - HEX_BYTES_MAX} more bytes")
+        lines.append(gettext("… {data} more bytes").format(data=len(data) - HEX_BYTES_MAX))
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.utils.dateparse import parse_datetime
 
 from admin_ui.messages.form import BEGINNINGS, FIELDS
+from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue
 from messaging.payloads.paths import Path, parse_path
 from messaging.protocol.names import TopicName
@@ -49,7 +50,11 @@ def search_of(topic: TopicName, given: Mapping[str, str]) -> Search:
         asked["after"] = given["after"]
     titles = [title.strip() for title in parameters.get("columns", "").split(",") if title.strip()]
     if len(titles) > COLUMNS_MAX:
-        raise InvalidValue(f"{len(titles)} columns are more than fit: name at most {COLUMNS_MAX}")
+        raise InvalidValue(
+            gettext("{titles} columns are more than fit: name at most {columns_max}").format(
+                titles=len(titles), columns_max=COLUMNS_MAX
+            )
+        )
     return Search(message_query(topic, asked), parameters, [(title, parse_path(title)) for title in titles])
 
 
@@ -57,14 +62,18 @@ def _beginning(begin: str, at: str) -> dict[str, str]:
     if begin in ("newest", "oldest"):
         return {"order": begin}
     if not at:
-        raise InvalidValue("say where to begin: a time, a message id, or the name of a subscription")
+        raise InvalidValue(gettext("say where to begin: a time, a message id, or the name of a subscription"))
     if begin == "time":
         return {"publish_time_ms": str(_milliseconds(at)), "order": "oldest"}
     if begin == "message":
         return {"position": at, "order": "oldest"}
     if begin == "subscription":
         return {"subscription": at, "order": "oldest"}
-    raise InvalidValue(f"{begin[:20]!r} is no beginning: use one of {', '.join(name for name, _ in BEGINNINGS)}")
+    raise InvalidValue(
+        gettext("{begin} is no beginning: use one of {beginnings}").format(
+            begin=f"{begin[:20]!r}", beginnings=", ".join(name for name, _ in BEGINNINGS)
+        )
+    )
 
 
 def _milliseconds(text: str) -> int:
@@ -77,5 +86,5 @@ def _milliseconds(text: str) -> int:
     except ValueError:
         at = None
     if at is None or not 1970 < at.year < 9999:
-        raise InvalidValue(f"{text[:40]!r} is not a time: give one such as 2026-03-01 14:00")
+        raise InvalidValue(gettext("{text} is not a time: give one such as 2026-03-01 14:00").format(text=f"{text[:40]!r}"))
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -9,13 +9,14 @@ from django import forms
 
 from admin_ui.forms import PLAIN
 from admin_ui.time_zones import local_text, zoned_label
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.limits.sizes import INT64_MAX
 
 _UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
 _TIME, _MESSAGE = "time", "message"
 _TARGETS = (
-    ("earliest", "the earliest message that is kept"),
-    ("latest", "the latest: only what is published from now on"),
+    ("earliest", gettext_lazy("the earliest message that is kept")),
+    ("latest", gettext_lazy("the latest: only what is published from now on")),
 )
 
 
@@ -40,16 +41,16 @@ class ExpireForm(forms.Form):
 class ResetForm(forms.Form):
     to = forms.ChoiceField(
         label="To",
-        choices=((_TIME, "a time"), (_MESSAGE, "a message"), *_TARGETS),
+        choices=((_TIME, gettext_lazy("a time")), (_MESSAGE, gettext_lazy("a message")), *_TARGETS),
     )
     time = forms.DateTimeField(
-        label=zoned_label("Time"),
+        label=zoned_label(gettext_lazy("Time")),
         required=False,
         widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
         help_text="As 2026-03-01 14:00. The first message that comes is the first one published then or later.",
     )
     until = forms.DateTimeField(
-        label=zoned_label("Only what was published before"),
+        label=zoned_label(gettext_lazy("Only what was published before")),
         required=False,
         widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
         help_text="With a time: of the span up to here everything comes again, and all else stays as it is. Empty: no end.",
@@ -64,15 +65,15 @@ class ResetForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
-        for to, field, what in ((_TIME, "time", "a time"), (_MESSAGE, "message_id", "the id of a message")):
+        for to, field, what in ((_TIME, "time", gettext("a time")), (_MESSAGE, "message_id", gettext("the id of a message"))):
             if given.get("to") == to and not given.get(field) and field not in self.errors:
-                self.add_error(field, f"Give {what}, or choose another target.")
+                self.add_error(field, gettext("Give {what}, or choose another target.").format(what=what))
         if given.get("until") and given.get("to") != _TIME:
-            self.add_error("until", "Only a span that begins at a time has an end: choose a time, or leave this empty.")
+            self.add_error("until", gettext("Only a span that begins at a time has an end: choose a time, or leave this empty."))
         elif given.get("until") and given.get("time") and given["until"] <= given["time"]:
-            self.add_error("until", "The end is to be after the time from which on messages come again.")
+            self.add_error("until", gettext("The end is to be after the time from which on messages come again."))
         if given.get("time") and not 0 <= self.timestamp_ms <= INT64_MAX:
-            self.add_error("time", "There were no messages before 1970: give a later time.")
+            self.add_error("time", gettext("There were no messages before 1970: give a later time."))
         return given
 
     @property
@@ -93,10 +94,13 @@ class ResetForm(forms.Form):
         if to == _TIME:
             since = local_text(self.cleaned_data["time"])
             if self.cleaned_data["until"] is not None:
-                span = f"from {since} until {local_text(self.cleaned_data['until'])}"
-                return f"What was published {span} comes again. All else stays acknowledged, or waits, as it is."
-            return f"It continues with the first message published at {since} or later."
-        return f"It continues with {f'message {self.position}' if to == _MESSAGE else dict(_TARGETS)[to]}."
+                return gettext(
+                    "What was published from {since} until {until} comes again. All else stays acknowledged, or waits, as it is."
+                ).format(since=since, until=local_text(self.cleaned_data["until"]))
+            return gettext("It continues with the first message published at {since} or later.").format(since=since)
+        if to == _MESSAGE:
+            return gettext("It continues with message {position}.").format(position=self.position)
+        return gettext("It continues with {target}.").format(target=dict(_TARGETS)[to])
 
     @property
     def position(self) -> str:

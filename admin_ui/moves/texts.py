@@ -1,33 +1,43 @@
-"""What a move of a subscription does, in sentences. Pure."""
+"""What a move of a subscription does, in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.adminrpc.subscriptions import SubscriptionMoved
 from tenants.actions import cursor_moves
 from tenants.actions.cursor_moves import RecordedMove
 from tenants.actions.recorded_places import Place, place_of_text
 
 DONE: Mapping[str, str] = {
-    cursor_moves.SKIPPED: "Skipped",
-    cursor_moves.CLEARED: "Backlog cleared",
-    cursor_moves.RESET: "Reset",
-    cursor_moves.EXPIRED: "Expired",
-    cursor_moves.DELETED: "Deleted",
-    cursor_moves.UNDONE: "Moved back",
+    cursor_moves.SKIPPED: gettext_lazy("Skipped"),
+    cursor_moves.CLEARED: gettext_lazy("Backlog cleared"),
+    cursor_moves.RESET: gettext_lazy("Reset"),
+    cursor_moves.EXPIRED: gettext_lazy("Expired"),
+    cursor_moves.DELETED: gettext_lazy("Deleted"),
+    cursor_moves.UNDONE: gettext_lazy("Moved back"),
 }
 PLACES_SHOWN = 5
-_COUNTED = (
+_COUNTED = gettext_lazy(
     "The broker counted this just now. An entry is one message, or a batch of messages that was published together; "
     "what clients do until you confirm changes the counts."
 )
 
 
+_NOUNS: Mapping[str, Callable[[int], str]] = {
+    "entry": lambda count: ngettext("{count} entry", "{count} entries", count),
+    "consumer": lambda count: ngettext("{count} consumer", "{count} consumers", count),
+    "producer": lambda count: ngettext("{count} producer", "{count} producers", count),
+    "subscription": lambda count: ngettext("{count} subscription", "{count} subscriptions", count),
+    "partition": lambda count: ngettext("{count} partition", "{count} partitions", count),
+}
+
+
 def counted(count: int, noun: str) -> str:
-    """1 entry, 12,408 entries."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"
+    """1 entry, 12,408 entries: `noun` is one of those above."""
+    return _NOUNS[noun](count).format(count=exact(count))
 
 
 def effect_of(answer: SubscriptionMoved, *, resets: bool) -> list[str]:
@@ -35,32 +45,49 @@ def effect_of(answer: SubscriptionMoved, *, resets: bool) -> list[str]:
     lines = []
     if answer.skipped_entries:
         skipped = answer.skipped_entries
-        lines.append(f"{counted(skipped, 'unacknowledged entry')} {_are(skipped)} skipped: no consumer is sent what is skipped.")
+        lines.append(
+            ngettext(
+                "{count} unacknowledged entry is skipped: no consumer is sent what is skipped.",
+                "{count} unacknowledged entries are skipped: no consumer is sent what is skipped.",
+                skipped,
+            ).format(count=exact(skipped))
+        )
     if answer.again_entries:
         again = answer.again_entries
-        lines.append(f"{counted(again, 'acknowledged entry')} come{'s' * (again == 1)} again.")
+        lines.append(
+            ngettext("{count} acknowledged entry comes again.", "{count} acknowledged entries come again.", again).format(
+                count=exact(again)
+            )
+        )
     if not lines:
-        lines.append("No entry is skipped, and none comes again.")
+        lines.append(gettext("No entry is skipped, and none comes again."))
     lines.append(_consumers(answer.consumers, resets=resets))
-    return [*lines, *_places(answer), _COUNTED]
+    return [*lines, *_places(answer), str(_COUNTED)]
 
 
 def effect_of_deletion(answer: SubscriptionMoved) -> list[str]:
     backlog = answer.backlog_entries
     lines = [
-        f"{counted(backlog, 'entry')} that it has not acknowledged {_are(backlog)} not delivered to it any more."
+        ngettext(
+            "{count} entry that it has not acknowledged is not delivered to it any more.",
+            "{count} entries that it has not acknowledged are not delivered to it any more.",
+            backlog,
+        ).format(count=exact(backlog))
         if backlog
-        else "It has acknowledged everything.",
-        "The topic keeps a message only as long as its retention policy or another subscription does.",
+        else gettext("It has acknowledged everything."),
+        gettext("The topic keeps a message only as long as its retention policy or another subscription does."),
     ]
     if answer.consumers:
         lines.append(
-            f"{counted(answer.consumers, 'consumer')} {_are(answer.consumers)} disconnected. One that subscribes "
-            "again by this name begins a new subscription."
+            ngettext(
+                "{count} consumer is disconnected. One that subscribes again by this name begins a new subscription.",
+                "{count} consumers are disconnected. One that subscribes again by this name begins a new subscription.",
+                answer.consumers,
+            ).format(count=exact(answer.consumers))
         )
     else:
-        lines.append("No consumer is connected.")
-    return [*lines, _COUNTED]
+        lines.append(gettext("No consumer is connected."))
+    return [*lines, str(_COUNTED)]
 
 
 def effect_of_undo(answer: SubscriptionMoved, recorded: RecordedMove) -> list[str]:
@@ -68,27 +95,36 @@ def effect_of_undo(answer: SubscriptionMoved, recorded: RecordedMove) -> list[st
     if recorded.action == cursor_moves.DELETED:
         waiting = answer.backlog_entries
         lines = [
-            "The subscription is created again where it stood.",
-            f"{counted(waiting, 'entry')} {_are(waiting)} delivered to it." if waiting else "It has acknowledged everything.",
-            "Its properties and its dead-letter policy do not come back.",
+            gettext("The subscription is created again where it stood."),
+            ngettext("{count} entry is delivered to it.", "{count} entries are delivered to it.", waiting).format(
+                count=exact(waiting)
+            )
+            if waiting
+            else gettext("It has acknowledged everything."),
+            gettext("Its properties and its dead-letter policy do not come back."),
             *_places(answer),
         ]
     else:
         lines = effect_of(answer, resets=True)
     gone = [name for name, place in recorded.before.items() if _not_stored(answer, name, place)]
     if gone:
-        where = "" if len(recorded.before) == 1 else f" on {counted(len(gone), 'partition')}"
-        lines.append(
-            f"Messages from then are not stored any more{where}: retention or a truncation deleted them. It continues with the "
-            "first message that is kept."
+        whole = gettext(
+            "Messages from then are not stored any more: retention or a truncation deleted them. It continues with the first "
+            "message that is kept."
         )
+        in_part = gettext(
+            "Messages from then are not stored any more on {partitions}: retention or a truncation deleted them. It continues "
+            "with the first message that is kept."
+        )
+        lines.append(whole if len(recorded.before) == 1 else in_part.format(partitions=counted(len(gone), "partition")))
     if recorded.left_out:
         lines.append(
-            f"{counted(recorded.left_out, 'entry')} that had been acknowledged one by one, or in part, come again: the record had "
-            "no room for them."
+            gettext(
+                "{left_out} that had been acknowledged one by one, or in part, come again: the record had no room for them."
+            ).format(left_out=counted(recorded.left_out, "entry"))
         )
     elif any(place.acknowledged for place in recorded.before.values()):
-        lines.append("What had been acknowledged one by one behind its position stays acknowledged.")
+        lines.append(gettext("What had been acknowledged one by one behind its position stays acknowledged."))
     return lines
 
 
@@ -98,26 +134,28 @@ def _not_stored(answer: SubscriptionMoved, name: str, place: Place) -> bool:
     return after is not None and (after.ledger_id, after.entry_id) < (place.ledger_id, place.entry_id)
 
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 def _consumers(count: int, *, resets: bool) -> str:
     if not count:
-        return "No consumer is connected."
+        return gettext("No consumer is connected.")
     if resets:
-        return (
-            f"{counted(count, 'consumer')} {_are(count)} disconnected. A client connects again by itself, and is "
-            "sent again what it has not acknowledged."
+        text = ngettext(
+            "{count} consumer is disconnected. A client connects again by itself, and is sent again what it has not acknowledged.",
+            "{count} consumers are disconnected. A client connects again by itself, and is sent again what it has not "
+            "acknowledged.",
+            count,
         )
-    return (
-        f"{counted(count, 'consumer')} stay{'s' * (count == 1)} connected. What was sent to a consumer already is not taken back."
-    )
+    else:
+        text = ngettext(
+            "{count} consumer stays connected. What was sent to a consumer already is not taken back.",
+            "{count} consumers stay connected. What was sent to a consumer already is not taken back.",
+            count,
+        )
+    return text.format(count=exact(count))
 
 
 def place_of(position: str) -> str:
     """A mark-delete position, ledger:entry."""
-    return "the beginning" if position.startswith("-1:") else position
+    return gettext("the beginning") if position.startswith("-1:") else position
 
 
 def _places(answer: SubscriptionMoved) -> list[str]:
@@ -126,11 +164,13 @@ def _places(answer: SubscriptionMoved) -> list[str]:
     if len(rows) == 1:
         _, before, after = rows[0]
         if not before:
-            return [f"Its position is {place_of(after)}."]
-        return [f"Its position moves from {place_of(before)} to {place_of(after)}."]
+            return [gettext("Its position is {after}.").format(after=place_of(after))]
+        return [gettext("Its position moves from {before} to {after}.").format(before=place_of(before), after=place_of(after))]
     lines = [
-        f"{topic.rpartition('/')[2]}: {f'from {place_of(before)} ' if before else ''}to {place_of(after)}."
+        (gettext("{name}: from {before} to {after}.") if before else gettext("{name}: to {after}.")).format(
+            name=topic.rpartition("/")[2], before=place_of(before), after=place_of(after)
+        )
         for topic, before, after in rows[:PLACES_SHOWN]
     ]
     more = len(rows) - PLACES_SHOWN
-    return [*lines, *([f"And {counted(more, 'partition')} more."] if more > 0 else [])]
+    return [*lines, *([gettext("And {more} more.").format(more=counted(more, "partition"))] if more > 0 else [])]

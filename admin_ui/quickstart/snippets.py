@@ -9,6 +9,7 @@ import json
 from typing import NamedTuple
 
 from admin_ui.broker import Addresses
+from admin_ui.translation.texts import gettext
 
 
 class Snippet(NamedTuple):
@@ -27,21 +28,21 @@ def snippets(addresses: Addresses, topic: str, token: str) -> list[Snippet]:
             "pip install pulsar-client",
             "hello.py",
             python(broker_url, topic, token),
-            "Save it as hello.py and run: python hello.py",
+            gettext("Save it as hello.py and run: python hello.py"),
         ),
         Snippet(
             "Java",
             "org.apache.pulsar:pulsar-client:4.0.0",
             "Hello.java",
             java(broker_url, topic, token),
-            "Works with Pulsar clients 2.8 and later.",
+            gettext("Works with Pulsar clients 2.8 and later."),
         ),
         Snippet(
             "Magnetar SDK",
             "pip install .",
             "hello.py",
             sdk(addresses, topic, token),
-            "Install it from a checkout of Magnetar. It uses WebSockets, which pass through HTTP proxies.",
+            gettext("Install it from a checkout of Magnetar. It uses WebSockets, which pass through HTTP proxies."),
         ),
     ]
 

@@ -7,17 +7,18 @@ from django.urls import reverse
 
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.adapters import console_address
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.access import Actor
 from tenants.actions.invitations import Invited, invite
 from tenants.models import Invitation
 
-_TEXT = """{inviter} invites you to the tenant {tenant} at Magnetar, as {role}.
+_TEXT = gettext_lazy("""{inviter} invites you to the tenant {tenant} at Magnetar, as {role}.
 
 Accept here, once, until {until:%Y-%m-%d %H:%M} UTC:
 {link}
 
 If you do not know them, do nothing.
-"""
+""")
 
 
 def invite_and_tell(
@@ -31,7 +32,7 @@ def invite_and_tell(
         return made.invitation, link
     inviter = actor.principal.role.partition(":")[2] or actor.principal.role
     text = _TEXT.format(inviter=inviter, tenant=tenant, role=role, until=made.invitation.expires_at, link=link)
-    mail.send_later([made.invitation.email], f"Invitation to {tenant} at Magnetar", text)
+    mail.send_later([made.invitation.email], gettext("Invitation to {tenant} at Magnetar").format(tenant=tenant), text)
     return made.invitation, ""
 
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from django import template
-from django.utils import timezone, translation
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from admin_ui import formatting as formatting
 from admin_ui import time_zones
+from admin_ui.translation import figures
 
 register = template.Library()
-_SWAPPED = str.maketrans(",.", ".,")
-
-
-def _in_language(form: Callable[[Any], str]) -> Callable[[Any], str]:
-    """The figure with the separators of the language: 1,234.5 is 1.234,5 in German."""
-
-    def written(value: Any) -> str:
-        text = form(value)
-        return text.translate(_SWAPPED) if translation.get_language() == "de" else text
-
-    return written
-
-
-for _form in (formatting.count, formatting.exact, formatting.rate, formatting.size, formatting.span):
-    register.filter(_form.__name__, _in_language(_form))
+for _name in ("count", "exact", "rate", "size", "span"):
+    register.filter(_name, getattr(figures, _name))
 
 
 @register.filter

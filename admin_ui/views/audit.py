@@ -15,6 +15,7 @@ from admin_ui.addresses import short_name
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
 from admin_ui.time_zones import in_utc
+from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.audited import DENIED
 from tenants.actions.audit import sign_audit_head
@@ -70,7 +71,7 @@ def audit_chain(request: ConsoleRequest) -> HttpResponse:
         request,
         "pages/audit_chain.html",
         navigation(request, "platform_audit"),
-        crumbs=[("Audit log", reverse("console:platform_audit"))],
+        crumbs=[(gettext("Audit log"), reverse("console:platform_audit"))],
         end=AuditChain.objects.filter(id=1).first(),
         checkpoint=AuditCheckpoint.objects.first(),
         heads=list(AuditHead.objects.all()[:HEADS_SHOWN]),
@@ -85,10 +86,13 @@ def _asked_of_chain(request: ConsoleRequest) -> HttpResponse:
     try:
         if request.POST.get("do") == "sign":
             head = sign_audit_head(request.actor)
-            show_message(request, f"Record {head.sequence} was signed." if head else "The log is empty.")
+            show_message(
+                request,
+                gettext("Record {sequence} was signed.").format(sequence=head.sequence) if head else gettext("The log is empty."),
+            )
         else:
             verify_audit_log(request.actor)
-            show_message(request, "The verification begins as soon as a worker takes it.")
+            show_message(request, gettext("The verification begins as soon as a worker takes it."))
     except MagnetarError as error:
         show_error(request, explain(error))
     return HttpResponseRedirect(reverse("console:audit_chain"))

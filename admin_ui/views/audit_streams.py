@@ -12,6 +12,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts.target_topics import PLATFORM
 from workers.alerts.webhooks import host_of
@@ -78,7 +79,7 @@ def _stream(request: ConsoleRequest, tenant: str) -> HttpResponse:
         set_stream(request.actor, tenant, given["url"], topic=given["topic"], oldest=given["oldest"])
 
     if carried_out(request, form, change):
-        show_message(request, "Records are sent there from now on.")
+        show_message(request, gettext("Records are sent there from now on."))
         return HttpResponseRedirect(request.path)
     return show(
         request,
@@ -103,7 +104,7 @@ def _again(request: ConsoleRequest, tenant: str, row: AuditStream | None) -> Htt
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
-        show_message(request, "A worker tries again in a moment. What comes of it is shown here.")
+        show_message(request, gettext("A worker tries again in a moment. What comes of it is shown here."))
     return HttpResponseRedirect(request.path)
 
 
@@ -116,14 +117,16 @@ def _delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         request,
         _navigation(request, tenant),
         lambda: delete_stream(request.actor, tenant),
-        crumbs=[*_above(tenant), ("Stream", _address("audit_stream", tenant))],
-        heading="Stop streaming the audit log",
+        crumbs=[*_above(tenant), (gettext("Stream"), _address("audit_stream", tenant))],
+        heading=gettext("Stop streaming the audit log"),
         impact=[
-            f"Nothing more is sent to {host}, and how far it was is forgotten: a later stream begins anew. The log itself stays."
+            gettext(
+                "Nothing more is sent to {host}, and how far it was is forgotten: a later stream begins anew. The log itself stays."
+            ).format(host=host)
         ],
         name=host,
-        submit="Stop streaming",
-        done=f"The audit log is no longer sent to {host}.",
+        submit=gettext("Stop streaming"),
+        done=gettext("The audit log is no longer sent to {host}.").format(host=host),
         back=_address("audit_stream", tenant),
         calls=[api_calls.delete_audit_stream(tenant)],
     )
@@ -150,7 +153,7 @@ def _navigation(request: ConsoleRequest, tenant: str) -> Navigation:
 
 
 def _above(tenant: str) -> list[tuple[str, str]]:
-    log = ("Audit log", _address("audit", tenant))
+    log = (gettext("Audit log"), _address("audit", tenant))
     return crumbs(tenant, "", log) if tenant else [log]
 
 

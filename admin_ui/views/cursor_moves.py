@@ -16,6 +16,7 @@ from admin_ui.moves.forms import ExpireForm, ResetForm, SkipForm
 from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.time_zones import of_address
+from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.subscriptions import SubscriptionMoved
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
@@ -23,8 +24,11 @@ from messaging.protocol.names import TopicName
 from messaging.times import time_text
 from tenants.actions import cursor_moves
 
-_UNDO = f"It can be undone for {cursor_moves.UNDO_H} hours, on the page of the subscription."
 _ABSENT = (TopicNotFound, SubscriptionNotFound)
+
+
+def _undo() -> str:
+    return gettext("It can be undone for {hours} hours, on the page of the subscription.").format(hours=cursor_moves.UNDO_H)
 
 
 class Place(NamedTuple):
@@ -65,28 +69,30 @@ class Move(NamedTuple):
 def subscription_skip(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place, form = Place(tenant, namespace, topic, subscription), SkipForm(request.POST or None)
     move = Move(
-        f"Skip messages of {subscription}",
-        "Skip",
+        gettext("Skip messages of {subscription}").format(subscription=subscription),
+        gettext("Skip"),
         lambda dry_run: cursor_moves.skip(request.actor, place.name, subscription, form.cleaned_data["entries"], dry_run=dry_run),
-        lambda answer: f"{counted(answer.skipped_entries, 'entry')} skipped. {_UNDO}",
+        lambda answer: gettext("{entries} skipped. {undo}").format(entries=counted(answer.skipped_entries, "entry"), undo=_undo()),
         lambda answer: effect_of(answer, resets=False),
-        [_UNDO],
+        [_undo()],
     )
-    return _two_steps(request, place, form, move, "The oldest messages that are not acknowledged are skipped.")
+    return _two_steps(request, place, form, move, gettext("The oldest messages that are not acknowledged are skipped."))
 
 
 @page
 def subscription_expire(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place, form = Place(tenant, namespace, topic, subscription), ExpireForm(request.POST or None)
     move = Move(
-        f"Expire messages of {subscription}",
-        "Expire",
+        gettext("Expire messages of {subscription}").format(subscription=subscription),
+        gettext("Expire"),
         lambda dry_run: cursor_moves.expire(request.actor, place.name, subscription, form.older_than_s, dry_run=dry_run),
-        lambda answer: f"{counted(answer.skipped_entries, 'entry')} expired. {_UNDO}",
+        lambda answer: gettext("{entries} expired. {undo}").format(entries=counted(answer.skipped_entries, "entry"), undo=_undo()),
         lambda answer: effect_of(answer, resets=False),
-        [_UNDO],
+        [_undo()],
     )
-    return _two_steps(request, place, form, move, "What the broker stored longer ago is skipped, as if it had been acknowledged.")
+    return _two_steps(
+        request, place, form, move, gettext("What the broker stored longer ago is skipped, as if it had been acknowledged.")
+    )
 
 
 @page
@@ -102,14 +108,16 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
         return cursor_moves.reset_to(request.actor, place.name, subscription, form.position, dry_run=dry_run)
 
     move = Move(
-        f"Reset {subscription}",
-        "Reset",
+        gettext("Reset {subscription}").format(subscription=subscription),
+        gettext("Reset"),
         act,
-        lambda answer: f"Subscription {subscription} was reset. {_UNDO}",
+        lambda answer: gettext("Subscription {subscription} was reset. {undo}").format(subscription=subscription, undo=_undo()),
         lambda answer: [form.target, *effect_of(answer, resets=True)],
-        [_UNDO],
+        [_undo()],
     )
-    intro = "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
+    intro = gettext(
+        "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
+    )
     return _two_steps(request, place, form, move, intro)
 
 
@@ -126,12 +134,12 @@ def _given_of_chart(query: QueryDict) -> dict[str, str] | None:
 def subscription_clear(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place = Place(tenant, namespace, topic, subscription)
     move = Move(
-        f"Clear the backlog of {subscription}",
-        "Clear backlog",
+        gettext("Clear the backlog of {subscription}").format(subscription=subscription),
+        gettext("Clear backlog"),
         lambda dry_run: cursor_moves.clear_backlog(request.actor, place.name, subscription, dry_run=dry_run),
-        lambda answer: f"{counted(answer.skipped_entries, 'entry')} skipped. {_UNDO}",
+        lambda answer: gettext("{entries} skipped. {undo}").format(entries=counted(answer.skipped_entries, "entry"), undo=_undo()),
         lambda answer: effect_of(answer, resets=False),
-        [_UNDO],
+        [_undo()],
         named=True,
     )
     return _one_step(request, place, move)
@@ -140,12 +148,14 @@ def subscription_clear(request: ConsoleRequest, tenant: str, namespace: str, top
 @page
 def subscription_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place = Place(tenant, namespace, topic, subscription)
-    kept = f"For {cursor_moves.UNDO_H} hours it can be created again where it stood, without properties and dead-letter policy."
+    kept = gettext("For {UNDO_H} hours it can be created again where it stood, without properties and dead-letter policy.").format(
+        UNDO_H=cursor_moves.UNDO_H
+    )
     move = Move(
-        f"Delete subscription {subscription}",
-        "Delete subscription",
+        gettext("Delete subscription {subscription}").format(subscription=subscription),
+        gettext("Delete subscription"),
         lambda dry_run: cursor_moves.delete_subscription(request.actor, place.name, subscription, dry_run=dry_run),
-        lambda answer: f"Subscription {subscription} was deleted.",
+        lambda answer: gettext("Subscription {subscription} was deleted.").format(subscription=subscription),
         effect_of_deletion,
         [kept],
         named=True,
@@ -163,10 +173,10 @@ def subscription_undo(
     except NotFound:
         raise Http404 from None
     move = Move(
-        f"Undo a move of {subscription}",
-        "Move back",
+        gettext("Undo a move of {subscription}").format(subscription=subscription),
+        gettext("Move back"),
         lambda dry_run: cursor_moves.undo(request.actor, place.name, subscription, record, datetime.now(UTC), dry_run=dry_run),
-        lambda answer: f"Subscription {subscription} stands where it stood before.",
+        lambda answer: gettext("Subscription {subscription} stands where it stood before.").format(subscription=subscription),
         lambda answer: effect_of_undo(answer, recorded),
         [],
     )
@@ -193,7 +203,7 @@ def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Mo
         heading=move.heading,
         form=form,
         intro=intro,
-        submit="Preview",
+        submit=gettext("Preview"),
         cancel_url=place.page,
     )
 

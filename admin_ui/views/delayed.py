@@ -14,6 +14,8 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.due_chart import HEIGHT, spans
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
 from admin_ui.time_zones import zoned_label
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import DELAYED_COUNTS
 from messaging.adminrpc.topics import TopicRef
@@ -36,15 +38,15 @@ class ChangeForm(forms.Form):
 
     message = forms.CharField(required=False, max_length=80)
     key = forms.CharField(required=False, max_length=NAME_LENGTH_MAX, strip=False)
-    deliver_at = forms.DateTimeField(required=False, label=zoned_label("New time"))
+    deliver_at = forms.DateTimeField(required=False, label=zoned_label(gettext_lazy("New time")))
     decision = forms.ChoiceField(choices=[("cancel", "cancel"), ("reschedule", "reschedule")])
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or self.cleaned_data
         if given.get("decision") == "reschedule" and not given.get("deliver_at"):
-            raise forms.ValidationError("Give the new time, as 2026-03-01 08:00.")
+            raise forms.ValidationError(gettext("Give the new time, as 2026-03-01 08:00."))
         if bool(given.get("message")) == bool(given.get("key")):
-            raise forms.ValidationError("Name a message or a key.")
+            raise forms.ValidationError(gettext("Name a message or a key."))
         return given
 
 
@@ -103,16 +105,30 @@ def _change(request: ConsoleRequest, name: TopicName, form: ChangeForm) -> None:
     given = form.cleaned_data
     at: datetime | None = given["deliver_at"] if given["decision"] == "reschedule" else None
     at_ms = None if at is None else int(at.timestamp() * 1000)
-    what = "cancelled" if at is None else "rescheduled"
     try:
         if given["message"]:
             change_delayed(request.actor, message_of(name, given["message"]), at_ms)
-            show_message(request, f"Message {given['message']} was {what}.")
+            text = gettext("Message {message} was cancelled.") if at is None else gettext("Message {message} was rescheduled.")
+            show_message(request, text.format(message=given["message"]))
             return
         done = change_delayed_key(request.actor, name, given["key"], at_ms, (-1, -1), CHANGED_AT_ONCE)
     except MagnetarError as error:
         show_error(request, explain(error))
         return
-    more = " There may be more: do it again." if done.next else ""
-    refused = f" {done.refused_count} were delivered or acknowledged already." if done.refused_count else ""
-    show_message(request, f"{done.changed} messages were {what}.{refused}{more}")
+    changed = done.changed
+    text = (
+        ngettext("{changed} message was cancelled.", "{changed} messages were cancelled.", changed)
+        if at is None
+        else ngettext("{changed} message was rescheduled.", "{changed} messages were rescheduled.", changed)
+    )
+    said = [text.format(changed=exact(changed))]
+    if done.refused_count:
+        refused = ngettext(
+            "{refused} was delivered or acknowledged already.",
+            "{refused} were delivered or acknowledged already.",
+            done.refused_count,
+        )
+        said.append(refused.format(refused=exact(done.refused_count)))
+    if done.next:
+        said.append(gettext("There may be more: do it again."))
+    show_message(request, " ".join(said))

@@ -15,6 +15,7 @@ from admin_ui.access import page
 from admin_ui.forms import JoinForm
 from admin_ui.pages import explain, show, show_message
 from admin_ui.sign_in.trail import acting
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from tenants.actions.invitations import accept_invitation, join_by_invitation, open_invitation
 from tenants.http.authentication import client_address_of
@@ -54,7 +55,7 @@ def _with_account(request: HttpRequest, offered: Invitation, secret: str, user: 
             error = explain(refusal)
         else:
             del request.session[_KEPT]
-            show_message(request, f"You are a member of {offered.tenant_id} now.")
+            show_message(request, gettext("You are a member of {tenant_id} now.").format(tenant_id=offered.tenant_id))
             return HttpResponseRedirect(reverse("console:tenant", args=[offered.tenant_id]))
     mine = offered.email in {address.lower() for address in own}
     return show(request, "pages/invitation.html", invitation=offered, signed_in=True, mine=mine, error=error)
@@ -73,7 +74,12 @@ def _without_account(request: HttpRequest, offered: Invitation, secret: str) -> 
             EmailAddress.objects.create(user=user, email=offered.email, verified=offered.mailed, primary=True)
             logout(request)  # nothing of the session before goes on
             record_authentication(request, user, method="invitation")
-            show_message(request, f"You are a member of {offered.tenant_id} now. Your user name is {user.username}.")
+            show_message(
+                request,
+                gettext("You are a member of {tenant_id} now. Your user name is {username}.").format(
+                    tenant_id=offered.tenant_id, username=user.username
+                ),
+            )
             redirect_url = reverse("console:tenant", args=[offered.tenant_id])
             response: HttpResponse = perform_login(request, Login(user=user, redirect_url=redirect_url))
             return response

@@ -14,6 +14,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.key_forms import RotationForm
 from admin_ui.key_view import KeyView, views_of
 from admin_ui.pages import explain, navigation, show
+from admin_ui.translation.texts import gettext
 from admin_ui.views.keys import above, key_of, show_once
 from messaging.errors import MagnetarError
 from tenants.actions.keys import rotate_key
@@ -75,11 +76,13 @@ def key_rotate(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         "pages/form.html",
         navigation(request, "keys", tenant),
         crumbs=[*above(tenant), (row.name, reverse("console:key", args=[tenant, row.id]))],
-        heading=f"Rotate key {row.name}",
-        intro="A new key is made that can do the same. Give its token to every program that uses this one. The page of this key "
-        "then shows when it is no longer used.",
+        heading=gettext("Rotate key {name}").format(name=row.name),
+        intro=gettext(
+            "A new key is made that can do the same. Give its token to every program that uses this one. The page of this key "
+            "then shows when it is no longer used."
+        ),
         form=form,
-        submit="Make the new key",
+        submit=gettext("Make the new key"),
         cancel_url=reverse("console:key", args=[tenant, row.id]),
         calls=calls_of(request, [api_calls.rotate_key(tenant, row.id, 86_400)]),
         follow=True,

@@ -18,6 +18,7 @@ from admin_ui.form_pages import confirm_page
 from admin_ui.key_forms import KeyForm, LeakedTokenForm
 from admin_ui.key_view import views_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import FEED_VERSION
 from messaging.errors import AuthenticationFailed, MagnetarError, NotReady
@@ -43,7 +44,7 @@ def key_of(key_id: str) -> Key:
 
 
 def above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", ("Keys", reverse("console:keys", args=[tenant])))
+    return crumbs(tenant, "", (gettext("Keys"), reverse("console:keys", args=[tenant])))
 
 
 @page
@@ -136,7 +137,9 @@ def new_key(
     """
     _, away = broker.ask_or_why(lambda rpc: rpc.call(FEED_VERSION, Request()))
     if away:
-        raise NotReady(f"the key was not created because the broker is unavailable ({away}): try again in a moment")
+        raise NotReady(
+            gettext("the key was not created because the broker is unavailable ({away}): try again in a moment").format(away=away)
+        )
     new = create_key(actor, tenant, name, expires_at, scope, networks)
     for namespace, actions in grants.items():
         wanted = _with_former(namespace, new.key.role, actions)
@@ -168,14 +171,14 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         navigation(request, "keys", tenant),
         lambda: revoke_key(request.actor, tenant, key.id),
         crumbs=above(tenant),
-        heading=f"Revoke key {key.name}",
+        heading=gettext("Revoke key {name}").format(name=key.name),
         impact=[
-            "Its token stops working immediately and its connections are closed. This cannot be undone.",
-            "The grants of its role remain and apply to other keys with the same name.",
+            gettext("Its token stops working immediately and its connections are closed. This cannot be undone."),
+            gettext("The grants of its role remain and apply to other keys with the same name."),
         ],
         name=key.name,
-        submit="Revoke key",
-        done=f"Key {key.name} was revoked. Its token is no longer valid.",
+        submit=gettext("Revoke key"),
+        done=gettext("Key {name} was revoked. Its token is no longer valid.").format(name=key.name),
         back=reverse("console:keys", args=[tenant]),
         calls=[api_calls.revoke_key(tenant, key.id)],
     )
@@ -189,11 +192,16 @@ def key_leaked(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             key = revoke_token(request.actor, tenant, key_of_token(form.cleaned_data["token"]))
         except AuthenticationFailed:
-            form.add_error("token", "This is no valid token of the platform, or it has expired. Paste the whole token.")
+            form.add_error("token", gettext("This is no valid token of the platform, or it has expired. Paste the whole token."))
         except MagnetarError as error:
             form.add_error("token", explain(error))
         else:
-            show_message(request, f"The token was of key {key.name} ({key.id}), which is revoked. Its connections are closed.")
+            show_message(
+                request,
+                gettext("The token was of key {name} ({id}), which is revoked. Its connections are closed.").format(
+                    name=key.name, id=key.id
+                ),
+            )
             return HttpResponseRedirect(reverse("console:key", args=[tenant, key.id]))
     form.data = {}  # so that the page does not repeat it
     return show(
@@ -201,10 +209,12 @@ def key_leaked(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/form.html",
         navigation(request, "keys", tenant),
         crumbs=above(tenant),
-        heading="Revoke a leaked token",
-        intro="Paste the token. Its key is revoked at once, and its connections are closed. The token itself is stored nowhere.",
+        heading=gettext("Revoke a leaked token"),
+        intro=gettext(
+            "Paste the token. Its key is revoked at once, and its connections are closed. The token itself is stored nowhere."
+        ),
         form=form,
-        submit="Revoke its key",
+        submit=gettext("Revoke its key"),
         cancel_url=reverse("console:keys", args=[tenant]),
         calls=calls_of(request, [api_calls.revoke_token(tenant)]),
     )

@@ -15,6 +15,7 @@ from admin_ui.forms import KEPT, MEMBER_DAYS, InviteForm, MemberForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.invitations import invite_and_tell
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
 from tenants.actions.invitations import revoke_invitation
@@ -62,10 +63,10 @@ def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/form.html",
         navigation(request, "members", tenant),
         crumbs=_above(tenant),
-        heading="Add a member",
-        intro="Somebody who has an account. For others, make an invitation.",
+        heading=gettext("Add a member"),
+        intro=gettext("Somebody who has an account. For others, make an invitation."),
         form=form,
-        submit="Add",
+        submit=gettext("Add"),
         cancel_url=reverse("console:members", args=[tenant]),
     )
 
@@ -77,7 +78,7 @@ def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
-        show_message(request, "They are no longer a member. Keys that they have made stay valid.")
+        show_message(request, gettext("They are no longer a member. Keys that they have made stay valid."))
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 
@@ -89,7 +90,12 @@ def second_factor_rule(request: ConsoleRequest, tenant: str) -> HttpResponse:
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
-        show_message(request, f"{tenant} {'requires' if required else 'no longer requires'} a second factor of people.")
+        done = (
+            gettext("{tenant} requires a second factor of people.")
+            if required
+            else gettext("{tenant} no longer requires a second factor of people.")
+        )
+        show_message(request, done.format(tenant=tenant))
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 
@@ -113,7 +119,7 @@ def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
             form.add_error(None, explain(error))
         else:
             if not link:
-                show_message(request, f"An invitation is on its way to {invitation.email}.")
+                show_message(request, gettext("An invitation is on its way to {email}.").format(email=invitation.email))
                 return HttpResponseRedirect(reverse("console:members", args=[tenant]))
             return show(
                 request, "pages/invitation_link.html", nav, crumbs=_above(tenant), invitation=invitation, link=link, tenant=tenant
@@ -123,10 +129,10 @@ def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/form.html",
         nav,
         crumbs=_above(tenant),
-        heading="Invite somebody",
-        intro="The invitation works once, for this address, and can be revoked until it is accepted.",
+        heading=gettext("Invite somebody"),
+        intro=gettext("The invitation works once, for this address, and can be revoked until it is accepted."),
         form=form,
-        submit="Invite",
+        submit=gettext("Invite"),
         cancel_url=reverse("console:members", args=[tenant]),
     )
 
@@ -138,7 +144,7 @@ def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
-        show_message(request, f"The invitation of {invitation.email} was revoked.")
+        show_message(request, gettext("The invitation of {email} was revoked.").format(email=invitation.email))
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 
@@ -164,4 +170,4 @@ def _roles() -> list[str]:
 
 
 def _above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", ("People", reverse("console:members", args=[tenant])))
+    return crumbs(tenant, "", (gettext("People"), reverse("console:members", args=[tenant])))

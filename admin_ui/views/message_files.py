@@ -14,6 +14,7 @@ from admin_ui.form_pages import carried_out
 from admin_ui.messages.publish_form import PublishForm, initial_of, why_not_again
 from admin_ui.messages.search import search_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.messages import MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
@@ -95,7 +96,7 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
     if carried_out(request, form, publish):
         (stored,) = published
         message_id = f"{stored.ledger_id}:{stored.entry_id}:{stored.partition}:{stored.batch_index}"
-        show_message(request, f"It was published as message {message_id}.")
+        show_message(request, gettext("It was published as message {message_id}.").format(message_id=message_id))
         may_read = request.actor.may(Action.MESSAGE_READ, topic_resource(name))
         return HttpResponseRedirect(
             reverse("console:message", args=[*parts, message_id]) if may_read else reverse("console:topic", args=parts)
@@ -105,10 +106,10 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
         "pages/form.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=parts))),
-        heading=f"Publish again: {like}" if row is not None else "Publish a message",
+        heading=gettext("Publish again: {like}").format(like=like) if row is not None else gettext("Publish a message"),
         form=form,
-        intro="It becomes a new message of this topic, for every subscription. It is published without a schema version.",
-        submit="Publish",
+        intro=gettext("It becomes a new message of this topic, for every subscription. It is published without a schema version."),
+        submit=gettext("Publish"),
         cancel_url=reverse("console:topic", args=parts),
     )
 
@@ -116,7 +117,7 @@ def message_publish(request: ConsoleRequest, tenant: str, namespace: str, topic:
 def message_to_edit(request: ConsoleRequest, name: TopicName, message_id: str) -> MessageRow | None:
     """None, with a line that says so, for one that cannot be published again."""
     if not request.actor.may(Action.MESSAGE_READ, topic_resource(name)):
-        raise PermissionDenied("you may not read messages here: publish one without another as its model")
+        raise PermissionDenied(gettext("you may not read messages here: publish one without another as its model"))
     try:
         query = message_query(name, {"position": message_id})
         masks = masks_of(request.actor, name)

@@ -17,6 +17,7 @@ from admin_ui.messages.rows import columns_found, is_whole, shown, whole_text
 from admin_ui.messages.search import SHOWN, Search, search_of
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.time_zones import in_utc, typed
+from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.methods import MESSAGES_TRACE
@@ -135,7 +136,11 @@ def _followed(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     result = broker.ask(lambda rpc: browse(rpc, name, query, masks))
     request.actor.trail.after = messages_read(row.message_id for row in result.items)
     if result.partitions:
-        raise InvalidValue(f"it has {result.partitions} partitions: follow one of them, {name.local}-partition-0 and so on")
+        raise InvalidValue(
+            gettext("it has {partitions} partitions: follow one of them, {local}-partition-0 and so on").format(
+                partitions=result.partitions, local=name.local
+            )
+        )
     state_of(request).nothing_read = query.going_on and not result.items
     return {
         "rows": [shown(row, []) for row in reversed(result.items)],
@@ -190,7 +195,9 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         request,
         "pages/message.html",
         navigation(request, "topic", tenant, namespace),
-        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic])), ("Messages", here)),
+        crumbs=crumbs(
+            tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic])), (gettext("Messages"), here)
+        ),
         local=topic,
         here=here,
         message_id=message_id,

@@ -16,6 +16,8 @@ from admin_ui.live_rows import SUMS, Total, known_totals, totals
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from admin_ui.topic_list import BY_NAME, WHOLE_MAX, TopicsAsked, TopicsListed, list_topics
 from admin_ui.topic_stats import mark_state
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import LiveAsked
 from messaging.errors import MagnetarError
@@ -62,16 +64,16 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
 
 
 COLUMNS = (
-    ("topic", "Topic", ""),
+    ("topic", gettext_lazy("Topic"), ""),
     ("rate_in", "In/s", "number"),
     ("rate_out", "Out/s", "number"),
-    ("throughput_in", "Bytes in", "number wide"),
-    ("throughput_out", "Bytes out", "number wide"),
-    ("backlog_entries", "Backlog", "number"),
-    ("storage_bytes", "Stored", "number middle"),
-    ("producers", "Producers", "number middle"),
-    ("subscriptions", "Subs", "number middle"),
-    ("consumers", "Consumers", "number middle"),
+    ("throughput_in", gettext_lazy("Bytes in"), "number wide"),
+    ("throughput_out", gettext_lazy("Bytes out"), "number wide"),
+    ("backlog_entries", gettext_lazy("Backlog"), "number"),
+    ("storage_bytes", gettext_lazy("Stored"), "number middle"),
+    ("producers", gettext_lazy("Producers"), "number middle"),
+    ("subscriptions", gettext_lazy("Subs"), "number middle"),
+    ("consumers", gettext_lazy("Consumers"), "number middle"),
 )
 
 
@@ -103,28 +105,25 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Namespace {tenant}/{local} was created.")
+            show_message(request, gettext("Namespace {tenant}/{local} was created.").format(tenant=tenant, local=local))
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
     return show(
         request,
         "pages/form.html",
         navigation(request, "tenant", tenant),
         crumbs=crumbs(tenant),
-        heading="New namespace",
+        heading=gettext("New namespace"),
         form=form,
-        intro="A namespace is a group of topics with the same policies, such as retention and permissions.",
-        submit="Create namespace",
+        intro=gettext("A namespace is a group of topics with the same policies, such as retention and permissions."),
+        submit=gettext("Create namespace"),
         cancel_url=reverse("console:tenant", args=[tenant]),
     )
 
 
 def _unread(backlog: Total) -> str:
     if backlog.known is None:
-        return "an unknown number"
-    return f"{'at least ' * backlog.least}{backlog.known:,}"
-
-
-_GONE = "are deleted permanently"
+        return gettext("an unknown number")
+    return (gettext("at least {count}") if backlog.least else "{count}").format(count=exact(backlog.known))
 
 
 @page
@@ -132,36 +131,56 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
     name = f"{tenant}/{namespace}"
     form = ConfirmForm(request.POST or None, expected=name)
     hours = hours_of_namespace(Namespace.objects.select_related("tenant").get(name=name))
-    fate = f"go to the recycle bin of the tenant, and are deleted permanently after {hours} hours" if hours else _GONE
+    fate = (
+        gettext("They go to the recycle bin of the tenant, and are deleted permanently after {hours} hours.").format(hours=hours)
+        if hours
+        else gettext("They are deleted permanently.")
+    )
     if request.method == "POST" and form.is_valid():
         try:
             delete_namespace(request.actor, name, force=True)
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
-            show_message(request, f"Namespace {name} was deleted.{kept}")
+            kept = (
+                gettext(" It is in the recycle bin for {hours} hours, where it can be restored.").format(hours=hours)
+                if hours
+                else ""
+            )
+            show_message(request, gettext("Namespace {name} was deleted.{kept}").format(name=name, kept=kept))
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, rows_max=WHOLE_MAX)))
     if listed is None or listed.totals is None:
-        impact = [f"All topics and messages {fate}. The number of topics is currently unknown ({away})."]
+        impact = [
+            gettext("All topics and messages are deleted. The number of topics is currently unknown ({away}).").format(away=away),
+            fate,
+        ]
     else:
         known = listed.totals
         clients = known.producers + known.consumers
         backlog = known_totals(known)["backlog_entries"]
         impact = [
-            f"{known.topics:,} topic{'s' * (known.topics != 1)} and all messages, {_unread(backlog)} of them in backlogs, {fate}.",
-            f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "No clients are connected.",
+            ngettext(
+                "{topics} topic and all messages are deleted, {backlog} of them in backlogs.",
+                "{topics} topics and all messages are deleted, {backlog} of them in backlogs.",
+                known.topics,
+            ).format(topics=exact(known.topics), backlog=_unread(backlog)),
+            fate,
+            ngettext("{clients} client is disconnected.", "{clients} clients are disconnected.", clients).format(
+                clients=exact(clients)
+            )
+            if clients
+            else gettext("No clients are connected."),
         ]
     return show(
         request,
         "pages/confirm.html",
         navigation(request, "policies", tenant, namespace),
         crumbs=crumbs(tenant, namespace),
-        heading=f"Delete namespace {name}",
+        heading=gettext("Delete namespace {name}").format(name=name),
         impact=impact,
         name=name,
         form=form,
-        submit="Delete namespace and topics",
+        submit=gettext("Delete namespace and topics"),
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
     )

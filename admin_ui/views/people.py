@@ -9,6 +9,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, PersonForm
 from admin_ui.pages import explain, navigation, show, show_error, show_message
 from admin_ui.sign_in import factors, links, trail
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_password
 from tenants.models import Membership, User
@@ -54,10 +55,12 @@ def person_create(request: ConsoleRequest) -> HttpResponse:
         "pages/form.html",
         navigation(request, "people"),
         crumbs=_above(),
-        heading="New person",
-        intro="A password is generated and shown once. The person can see a tenant only after being added to it as a member.",
+        heading=gettext("New person"),
+        intro=gettext(
+            "A password is generated and shown once. The person can see a tenant only after being added to it as a member."
+        ),
         form=form,
-        submit="Add person",
+        submit=gettext("Add person"),
         cancel_url=reverse("console:people"),
     )
 
@@ -65,7 +68,10 @@ def person_create(request: ConsoleRequest) -> HttpResponse:
 @page
 def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
     user = _found(person)
-    impact = ["A new password is generated and shown once.", "The old password and all sessions of this person end immediately."]
+    impact = [
+        gettext("A new password is generated and shown once."),
+        gettext("The old password and all sessions of this person end immediately."),
+    ]
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         password = new_password()
@@ -75,7 +81,14 @@ def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
             form.add_error(None, explain(error))
         else:
             return _shown_once(request, user, password)
-    return _confirm(request, form, user, f"New password for {user.username}", impact, "Create new password")
+    return _confirm(
+        request,
+        form,
+        user,
+        gettext("New password for {username}").format(username=user.username),
+        impact,
+        gettext("Create new password"),
+    )
 
 
 @page
@@ -83,14 +96,16 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
     """Deactivates an active user, or activates a deactivated one."""
     user = _found(person)
     if user.is_active:
-        heading, submit = f"Deactivate {user.username}", "Deactivate"
+        heading, submit = gettext("Deactivate {username}").format(username=user.username), gettext("Deactivate")
         impact = [
-            "They are signed out and can no longer sign in. Their entries in the audit log remain, and keys of their tenants stay "
-            "valid."
+            gettext(
+                "They are signed out and can no longer sign in. Their entries in the audit log remain, and keys of their "
+                "tenants stay valid."
+            )
         ]
     else:
-        heading, submit = f"Activate {user.username}", "Activate"
-        impact = ["They can sign in again with their password and have the same permissions as before."]
+        heading, submit = gettext("Activate {username}").format(username=user.username), gettext("Activate")
+        impact = [gettext("They can sign in again with their password and have the same permissions as before.")]
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         try:
@@ -98,7 +113,8 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"{user.username} {'can no longer sign in' if user.is_active else 'can sign in again'}.")
+            done = gettext("{username} can no longer sign in.") if user.is_active else gettext("{username} can sign in again.")
+            show_message(request, done.format(username=user.username))
             return HttpResponseRedirect(reverse("console:people"))
     return _confirm(request, form, user, heading, impact, submit)
 
@@ -110,17 +126,21 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
     kind = request.POST.get("kind", "")
     link = links.verification(request, user) if kind == "email" else links.password_reset(request, user)
     if not link:
-        why = "no address that waits to be confirmed" if kind == "email" else "no password: they sign in with a provider"
-        show_error(request, f"{user.username} has {why}.")
+        why = (
+            gettext("{username} has no address that waits to be confirmed.")
+            if kind == "email"
+            else gettext("{username} has no password: they sign in with a provider.")
+        )
+        show_error(request, why.format(username=user.username))
         return HttpResponseRedirect(reverse("console:people"))
     trail.note_about(request, "person.link", user.username, {"kind": "email" if kind == "email" else "password"})
-    heading = "Confirm the address of" if kind == "email" else "New password for"
+    heading = gettext("Confirm the address of {username}") if kind == "email" else gettext("New password for {username}")
     return show(
         request,
         "pages/person_link.html",
         navigation(request, "people"),
         crumbs=_above(),
-        heading=f"{heading} {user.username}",
+        heading=heading.format(username=user.username),
         username=user.username,
         link=link,
         hours=links.LIFETIME_H,
@@ -134,10 +154,17 @@ def person_sessions(request: ConsoleRequest, person: str) -> HttpResponse:
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         end_sessions(request.actor, user.username)
-        show_message(request, f"{user.username} was signed out everywhere.")
+        show_message(request, gettext("{username} was signed out everywhere.").format(username=user.username))
         return HttpResponseRedirect(reverse("console:people"))
-    impact = ["All sessions of this person end immediately, in every browser. They can sign in again."]
-    return _confirm(request, form, user, f"Sign out {user.username} everywhere", impact, "Sign out everywhere")
+    impact = [gettext("All sessions of this person end immediately, in every browser. They can sign in again.")]
+    return _confirm(
+        request,
+        form,
+        user,
+        gettext("Sign out {username} everywhere").format(username=user.username),
+        impact,
+        gettext("Sign out everywhere"),
+    )
 
 
 @page
@@ -147,13 +174,27 @@ def person_factors(request: ConsoleRequest, person: str) -> HttpResponse:
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         factors.remove_factors(request.actor, user.username)
-        show_message(request, f"{user.username} signs in with the password alone until they set up a second factor again.")
+        show_message(
+            request,
+            gettext("{username} signs in with the password alone until they set up a second factor again.").format(
+                username=user.username
+            ),
+        )
         return HttpResponseRedirect(reverse("console:people"))
     impact = [
-        "All passkeys, security keys, apps and recovery codes of this person stop working, and they are signed out everywhere.",
-        "Until they set up a new one, their password is enough. Be sure that it is them who asks.",
+        gettext(
+            "All passkeys, security keys, apps and recovery codes of this person stop working, and they are signed out everywhere."
+        ),
+        gettext("Until they set up a new one, their password is enough. Be sure that it is them who asks."),
     ]
-    return _confirm(request, form, user, f"Remove the second factors of {user.username}", impact, "Remove second factors")
+    return _confirm(
+        request,
+        form,
+        user,
+        gettext("Remove the second factors of {username}").format(username=user.username),
+        impact,
+        gettext("Remove second factors"),
+    )
 
 
 def _found(username: str) -> User:
@@ -164,7 +205,7 @@ def _found(username: str) -> User:
 
 
 def _above() -> list[tuple[str, str]]:
-    return [("People", reverse("console:people"))]
+    return [(gettext("People"), reverse("console:people"))]
 
 
 def _shown_once(request: ConsoleRequest, user: User, password: str) -> HttpResponse:

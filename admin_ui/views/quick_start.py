@@ -11,6 +11,7 @@ from admin_ui.forms import QuickStartForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show
 from admin_ui.quickstart.snippets import snippets
+from admin_ui.translation.texts import gettext
 from admin_ui.views.keys import new_key
 from messaging.errors import InvalidName, MagnetarError
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
@@ -43,7 +44,7 @@ def quick_start(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
         topic=str(topic),
         snippets=snippets(addresses, str(topic), token or PLACE_OF_TOKEN),
         addresses=addresses,
-        broker_away="" if addresses.broker_url else "The broker is not running, so its address is not known yet.",
+        broker_away="" if addresses.broker_url else gettext("The broker is not running, so its address is not known yet."),
         live_url=live_url(tenant, namespace, topic=str(topic)),
     )
 

@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.form_pages import button_page, confirm_page
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.recycle_bin import Recycled
 from messaging.errors import MagnetarError, NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX, purge_topic, recycled_topic, recycled_topics, restore_topic
@@ -67,7 +68,7 @@ def recycled_restore(request: ConsoleRequest, tenant: str, namespace: str, recyc
 
     def after(restored: Recycled) -> tuple[str, str]:
         local = short_name(restored.topic)
-        said = f"Topic {local} was restored, with its messages, subscriptions, schema and policies."
+        said = gettext("Topic {local} was restored, with its messages, subscriptions, schema and policies.").format(local=local)
         return said, reverse("console:topic", args=[tenant, namespace, local])
 
     back = reverse("console:recycle_bin", args=[tenant, namespace])
@@ -89,12 +90,12 @@ def recycled_purge(request: ConsoleRequest, tenant: str, namespace: str, recycle
         request,
         navigation(request, "namespace", tenant, namespace),
         lambda: purge_topic(request.actor, name, recycled),
-        crumbs=crumbs(tenant, namespace, ("Recycle bin", back)),
-        heading=f"Delete {local} for good",
-        impact=["All its messages and subscriptions are deleted permanently. It cannot be restored after that."],
+        crumbs=crumbs(tenant, namespace, (gettext("Recycle bin"), back)),
+        heading=gettext("Delete {local} for good").format(local=local),
+        impact=[gettext("All its messages and subscriptions are deleted permanently. It cannot be restored after that.")],
         name=local,
-        submit="Delete for good",
-        done=f"Topic {local} was deleted for good.",
+        submit=gettext("Delete for good"),
+        done=gettext("Topic {local} was deleted for good.").format(local=local),
         back=back,
         calls=[api_calls.purge_recycled_topic(tenant, namespace, recycled)],
     )

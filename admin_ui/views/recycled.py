@@ -11,6 +11,7 @@ from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import button_page, confirm_page
 from admin_ui.pages import crumbs, navigation, show
+from admin_ui.translation.texts import gettext
 from messaging.errors import NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX
 from tenants.actions.recycled_namespaces import purge_namespace, recycled_namespace, recycled_namespaces, restore_namespace
@@ -29,8 +30,8 @@ def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpRespons
         "pages/recycled.html",
         navigation(request, "tenant", tenant),
         crumbs=crumbs(tenant),
-        heading="Deleted namespaces",
-        kind="Namespace",
+        heading=gettext("Deleted namespaces"),
+        kind=gettext("Namespace"),
         entries=[
             _row(entry)
             | {
@@ -42,7 +43,7 @@ def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpRespons
         following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
         first=not after,
         policies=reverse("console:tenant_policies", args=[tenant]),
-        action="Policies",
+        action=gettext("Policies"),
     )
 
 
@@ -55,8 +56,8 @@ def recycled_tenant_list(request: ConsoleRequest) -> HttpResponse:
         "pages/recycled.html",
         navigation(request, "tenants"),
         crumbs=crumbs(),
-        heading="Deleted tenants",
-        kind="Tenant",
+        heading=gettext("Deleted tenants"),
+        kind=gettext("Tenant"),
         entries=[
             _row(entry)
             | {
@@ -68,7 +69,7 @@ def recycled_tenant_list(request: ConsoleRequest) -> HttpResponse:
         following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
         first=not after,
         policies=reverse("console:tenants"),
-        action="Tenants",
+        action=gettext("Tenants"),
     )
 
 
@@ -90,7 +91,9 @@ def recycled_namespace_restore(request: ConsoleRequest, tenant: str, entry: str)
         lambda: restore_namespace(request.actor, tenant, entry),
         reverse("console:recycled_namespaces", args=[tenant]),
         lambda restored: (
-            f"Namespace {restored.name} was restored, with its policies, permissions, topics and messages.",
+            gettext("Namespace {name} was restored, with its policies, permissions, topics and messages.").format(
+                name=restored.name
+            ),
             reverse("console:namespace", args=restored.name.split("/")),
         ),
     )
@@ -107,12 +110,12 @@ def recycled_namespace_purge(request: ConsoleRequest, tenant: str, entry: str) -
         request,
         navigation(request, "tenant", tenant),
         lambda: purge_namespace(request.actor, tenant, entry),
-        crumbs=crumbs(tenant, "", ("Deleted namespaces", back)),
-        heading=f"Delete {name} for good",
-        impact=["All its topics, messages and subscriptions are deleted permanently. It cannot be restored after that."],
+        crumbs=crumbs(tenant, "", (gettext("Deleted namespaces"), back)),
+        heading=gettext("Delete {name} for good").format(name=name),
+        impact=[gettext("All its topics, messages and subscriptions are deleted permanently. It cannot be restored after that.")],
         name=name,
-        submit="Delete for good",
-        done=f"Namespace {name} was deleted for good.",
+        submit=gettext("Delete for good"),
+        done=gettext("Namespace {name} was deleted for good.").format(name=name),
         back=back,
         calls=[api_calls.purge_recycled_namespace(tenant, entry)],
     )
@@ -126,7 +129,9 @@ def recycled_tenant_restore(request: ConsoleRequest, entry: str) -> HttpResponse
         lambda: restore_tenant(request.actor, entry),
         reverse("console:recycled_tenants"),
         lambda restored: (
-            f"Tenant {restored.name} was restored, with its people, keys, namespaces, topics and messages.",
+            gettext("Tenant {name} was restored, with its people, keys, namespaces, topics and messages.").format(
+                name=restored.name
+            ),
             reverse("console:tenant", args=[restored.name]),
         ),
     )
@@ -143,12 +148,16 @@ def recycled_tenant_purge(request: ConsoleRequest, entry: str) -> HttpResponse:
         request,
         navigation(request, "tenants"),
         lambda: purge_tenant(request.actor, entry),
-        crumbs=crumbs("", "", ("Deleted tenants", back)),
-        heading=f"Delete {name} for good",
-        impact=["All its people, keys, namespaces, topics and messages are deleted permanently. It cannot be restored after that."],
+        crumbs=crumbs("", "", (gettext("Deleted tenants"), back)),
+        heading=gettext("Delete {name} for good").format(name=name),
+        impact=[
+            gettext(
+                "All its people, keys, namespaces, topics and messages are deleted permanently. It cannot be restored after that."
+            )
+        ],
         name=name,
-        submit="Delete for good",
-        done=f"Tenant {name} was deleted for good.",
+        submit=gettext("Delete for good"),
+        done=gettext("Tenant {name} was deleted for good.").format(name=name),
         back=back,
         calls=[api_calls.purge_recycled_tenant(entry)],
     )

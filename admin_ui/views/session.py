@@ -16,11 +16,12 @@ from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import SignInForm
 from admin_ui.pages import navigation, show, show_message
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.http.authentication import client_address_of
 
 # The same text whether the user does not exist, the password is wrong or the user was deactivated.
-WRONG = "The user name or password is incorrect."
-TOO_MANY = "Too many sign-in attempts. Wait five minutes, then try again."
+WRONG = gettext_lazy("The user name or password is incorrect.")
+TOO_MANY = gettext_lazy("Too many sign-in attempts. Wait five minutes, then try again.")
 
 
 @sensitive_post_parameters("password")
@@ -81,20 +82,22 @@ def password(request: ConsoleRequest) -> HttpResponse:
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         update_session_auth_hash(request, form.save())
-        show_message(request, "Your password was changed. Your other sessions were signed out.")
+        show_message(request, gettext("Your password was changed. Your other sessions were signed out."))
         return HttpResponseRedirect(reverse("console:home"))
     for name in ("old_password", "new_password1", "new_password2"):
         form.fields[name].help_text = (
-            "At least 12 characters; not a common password and not similar to your user name." if name == "new_password1" else ""
+            gettext("At least 12 characters; not a common password and not similar to your user name.")
+            if name == "new_password1"
+            else ""
         )
         form.fields[name].widget.attrs["autocomplete"] = "current-password" if name == "old_password" else "new-password"
     return show(
         request,
         "pages/form.html",
         navigation(request, "password"),
-        heading="Change password",
+        heading=gettext("Change password"),
         form=form,
-        submit="Change password",
+        submit=gettext("Change password"),
         cancel_url=reverse("console:home"),
         crumbs=[],
     )

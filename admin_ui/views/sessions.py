@@ -10,6 +10,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, show, show_error, show_message
 from admin_ui.sign_in import activity
+from admin_ui.translation.texts import gettext
 from tenants.actions.people import end_sessions
 
 SHOWN_MAX = 100
@@ -43,17 +44,17 @@ def _end(request: ConsoleRequest) -> HttpResponse:
     here = HttpResponseRedirect(reverse("console:sessions"))
     if "all" in request.POST:
         activity.keep_only(request, end_sessions(request.actor, request.user.username))
-        show_message(request, "You were signed out everywhere else.")
+        show_message(request, gettext("You were signed out everywhere else."))
         return here
     number = request.POST.get("session", "")
     row = UserSession.objects.filter(user=request.user, pk=int(number)).first() if number.isascii() and number.isdecimal() else None
     if row is None:
-        show_error(request, "This session is over already.")
+        show_error(request, gettext("This session is over already."))
         return here
     from admin_ui.sign_in.trail import note
     from messaging.permissions.audited import SESSIONS_END
 
     row.end()
     note(request, request.user, SESSIONS_END, {"sessions": 1, "address": row.ip})
-    show_message(request, "That session was signed out.")
+    show_message(request, gettext("That session was signed out."))
     return here

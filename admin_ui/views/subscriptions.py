@@ -12,6 +12,7 @@ from admin_ui.forms import DeadLetterForm
 from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import look, topic_name
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
@@ -54,7 +55,7 @@ def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: st
 
 def _places(move: RecordedMove) -> str:
     if len(move.before) != 1:
-        return f"{len(move.before)} partitions" if move.undoable else "not recorded"
+        return f"{len(move.before)} partitions" if move.undoable else gettext("not recorded")
     (position,) = move.before.values()
     return place_of(f"{position.ledger_id}:{position.entry_id}")
 
@@ -80,10 +81,10 @@ def dead_letters(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         "pages/form.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace, (topic, back)),
-        heading=f"Dead letters of {subscription}",
+        heading=gettext("Dead letters of {subscription}").format(subscription=subscription),
         form=form,
         intro=_intro(held, away),
-        submit="Save",
+        submit=gettext("Save"),
         cancel_url=back,
     )
 
@@ -110,15 +111,17 @@ def _initial(held: DeadLetterPolicyAnswer | None) -> dict[str, object]:
 
 def _intro(held: DeadLetterPolicyAnswer | None, away: MagnetarError | None) -> str:
     if away is not None:
-        return f"The current policy is unknown. {explain(away)}"
-    text = (
+        return gettext("The current policy is unknown. {away}").format(away=explain(away))
+    text = gettext(
         "A message that consumers of a Shared or Key_Shared subscription reject more often than this is moved to another topic, "
         "with its key, its properties and where it came from. This works for every client."
     )
     if held is not None:
-        text += f" Moved so far: {held.moved_messages}. Waiting: {held.waiting_entries}."
+        text += gettext(" Moved so far: {moved_messages}. Waiting: {waiting_entries}.").format(
+            moved_messages=held.moved_messages, waiting_entries=held.waiting_entries
+        )
         if held.last_error:
-            text += f" The last attempt failed: {held.last_error}."
+            text += gettext(" The last attempt failed: {last_error}.").format(last_error=held.last_error)
     return text
 
 
@@ -126,6 +129,6 @@ def _save(request: ConsoleRequest, name: TopicName, subscription: str, form: Dea
     given = form.cleaned_data
     if given["max_redeliver_count"] is None:
         remove_dead_letter_policy(request.actor, name, subscription)
-        return f"Subscription {subscription} has no dead-letter policy now."
+        return gettext("Subscription {subscription} has no dead-letter policy now.").format(subscription=subscription)
     answer = set_dead_letter_policy(request.actor, name, subscription, **given)
-    return f"Dead letters of {subscription} are moved to {answer.target}."
+    return gettext("Dead letters of {subscription} are moved to {target}.").format(subscription=subscription, target=answer.target)

@@ -12,6 +12,8 @@ from admin_ui.form_pages import confirm_page
 from admin_ui.forms import LabelsForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, ngettext
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
@@ -110,17 +112,17 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Tenant {name} was created.")
+            show_message(request, gettext("Tenant {name} was created.").format(name=name))
             return HttpResponseRedirect(reverse("console:tenant", args=[name]))
     return show(
         request,
         "pages/form.html",
         navigation(request, "tenants"),
         crumbs=crumbs(),
-        heading="New tenant",
+        heading=gettext("New tenant"),
         form=form,
-        intro="A tenant owns namespaces, keys and usage. Other tenants cannot see what is in it.",
-        submit="Create tenant",
+        intro=gettext("A tenant owns namespaces, keys and usage. Other tenants cannot see what is in it."),
+        submit=gettext("Create tenant"),
         cancel_url=reverse("console:tenants"),
     )
 
@@ -135,17 +137,19 @@ def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, "The labels were saved.")
+            show_message(request, gettext("The labels were saved."))
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     return show(
         request,
         "pages/form.html",
         navigation(request, "tenant", tenant),
         crumbs=crumbs(tenant),
-        heading=f"Labels of {tenant}",
+        heading=gettext("Labels of {tenant}").format(tenant=tenant),
         form=form,
-        intro="Labels count for the whole of this month (UTC) and from then on. Months that are over keep those they ended with.",
-        submit="Save labels",
+        intro=gettext(
+            "Labels count for the whole of this month (UTC) and from then on. Months that are over keep those they ended with."
+        ),
+        submit=gettext("Save labels"),
         cancel_url=reverse("console:tenant", args=[tenant]),
     )
 
@@ -153,25 +157,36 @@ def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
 @page
 def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
     namespaces, hours = Namespace.objects.count(), hours_of_tenant(Tenant.objects.get())
-    impact = [f"All keys of {tenant} stop working immediately and their connections are closed. Its members lose access."]
+    impact = [
+        gettext("All keys of {tenant} stop working immediately and their connections are closed. Its members lose access.").format(
+            tenant=tenant
+        )
+    ]
     if namespaces:
         impact.append(
-            f"It still has {namespaces} namespace{'s' * (namespaces > 1)}. Delete them first; until then the tenant cannot be "
-            f"deleted."
+            ngettext(
+                "It still has {namespaces} namespace. Delete it first; until then the tenant cannot be deleted.",
+                "It still has {namespaces} namespaces. Delete them first; until then the tenant cannot be deleted.",
+                namespaces,
+            ).format(namespaces=exact(namespaces))
         )
     if hours:
-        impact.append(f"It goes to the recycle bin of the platform, and is deleted permanently after {hours} hours.")
-    kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
+        impact.append(
+            gettext("It goes to the recycle bin of the platform, and is deleted permanently after {hours} hours.").format(
+                hours=hours
+            )
+        )
+    kept = gettext(" It is in the recycle bin for {hours} hours, where it can be restored.").format(hours=hours) if hours else ""
     return confirm_page(
         request,
         navigation(request, "tenant", tenant),
         lambda: delete_tenant(request.actor, tenant),
         crumbs=crumbs(tenant),
-        heading=f"Delete tenant {tenant}",
+        heading=gettext("Delete tenant {tenant}").format(tenant=tenant),
         impact=impact,
         name=tenant,
-        submit="Delete tenant",
-        done=f"Tenant {tenant} was deleted.{kept}",
+        submit=gettext("Delete tenant"),
+        done=gettext("Tenant {tenant} was deleted.{kept}").format(tenant=tenant, kept=kept),
         back=reverse("console:tenants"),
         cancel=reverse("console:tenant", args=[tenant]),
     )

@@ -11,10 +11,11 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
-from admin_ui.formatting import size
 from admin_ui.forms import PartitionsForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
+from admin_ui.translation.figures import size
+from admin_ui.translation.texts import gettext, gettext_lazy
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import TOPICS_COMPACTION_STATUS
 from messaging.adminrpc.topics import TopicRef
@@ -27,9 +28,9 @@ from tenants.actions.effects import Counts, topic_counts
 from tenants.actions.topic_operations import partition_count
 from tenants.actions.topics import topic_resource
 
-_CANNOT_BE_UNDONE = "This cannot be undone."
-_GROWN = "Clients notice new partitions within a minute or so, as they are set up, and begin to use them."
-_KEYS = (
+_CANNOT_BE_UNDONE = gettext_lazy("This cannot be undone.")
+_GROWN = gettext_lazy("Clients notice new partitions within a minute or so, as they are set up, and begin to use them.")
+_KEYS = gettext_lazy(
     "Messages of a key may go to another partition from then on: what is still in the old one may be delivered after what is new."
 )
 
@@ -53,44 +54,59 @@ def _stored(name: TopicName, partitions: int) -> bool:
 
 
 def _clients(counts: Counts) -> str:
-    return f"{counted(counts['producers'], 'producer')} and {counted(counts['consumers'], 'consumer')}"
+    return gettext("{producers} and {consumers}").format(
+        producers=counted(counts["producers"], "producer"), consumers=counted(counts["consumers"], "consumer")
+    )
 
 
 def _of_partitions(counts: Counts) -> list[str]:
-    return [f"It is about all {counts['partitions']} partitions."] if counts["partitions"] else []
+    return (
+        [gettext("It is about all {partitions} partitions.").format(partitions=counts["partitions"])]
+        if counts["partitions"]
+        else []
+    )
 
 
 def _unload(counts: Counts) -> list[str]:
     return [
-        f"{_clients(counts)} are disconnected, and connect again by themselves.",
-        "Nothing is lost: what has no receipt is sent again, what is not acknowledged is delivered again.",
+        gettext("{clients} are disconnected, and connect again by themselves.").format(clients=_clients(counts)),
+        gettext("Nothing is lost: what has no receipt is sent again, what is not acknowledged is delivered again."),
         *_of_partitions(counts),
     ]
 
 
 def _compact(counts: Counts) -> list[str]:
     return [
-        "A worker reads all of it and keeps the last message of each key, for readers and consumers that read compacted. "
-        "All others are delivered every message as before.",
+        gettext(
+            "A worker reads all of it and keeps the last message of each key, for readers and consumers that read compacted. "
+            "All others are delivered every message as before."
+        ),
         *_of_partitions(counts),
     ]
 
 
 def _trim(counts: Counts) -> list[str]:
     return [
-        f"{size(counts['storage_bytes'])} are stored now. What every subscription has acknowledged and the retention policy "
-        "does not hold is deleted at once, rather than by the next round of maintenance.",
-        "Whole ledgers are deleted: the one that is written to stays.",
+        gettext(
+            "{storage_bytes} are stored now. What every subscription has acknowledged and the retention "
+            "policy does not hold is deleted at once, rather than by the next round of maintenance."
+        ).format(storage_bytes=size(counts["storage_bytes"])),
+        gettext("Whole ledgers are deleted: the one that is written to stays."),
         *_of_partitions(counts),
     ]
 
 
 def _truncate(counts: Counts) -> list[str]:
     return [
-        f"All messages are deleted permanently: {size(counts['storage_bytes'])}.",
-        f"{counted(counts['backlog_entries'], 'entry')} that {counted(counts['subscriptions'], 'subscription')} "
-        "had not acknowledged are never delivered. The subscriptions stay, without a backlog.",
-        f"{_clients(counts)} stay connected.",
+        gettext("All messages are deleted permanently: {storage_bytes}.").format(storage_bytes=size(counts["storage_bytes"])),
+        gettext(
+            "{backlog_entries} that {subscriptions} had not acknowledged are never delivered. The "
+            "subscriptions stay, without a backlog."
+        ).format(
+            backlog_entries=counted(counts["backlog_entries"], "entry"),
+            subscriptions=counted(counts["subscriptions"], "subscription"),
+        ),
+        gettext("{clients} stay connected.").format(clients=_clients(counts)),
         *_of_partitions(counts),
         _CANNOT_BE_UNDONE,
     ]
@@ -98,9 +114,16 @@ def _truncate(counts: Counts) -> list[str]:
 
 def _terminate(counts: Counts) -> list[str]:
     return [
-        f"Nothing can be published any more: {counted(counts['producers'], 'producer')} now, and whoever tries later, are refused.",
-        f"What is stored is delivered as before: {counted(counts['backlog_entries'], 'entry')} to "
-        f"{counted(counts['subscriptions'], 'subscription')}. Consumers are then told that this was the last message.",
+        gettext("Nothing can be published any more: {producers} now, and whoever tries later, are refused.").format(
+            producers=counted(counts["producers"], "producer")
+        ),
+        gettext(
+            "What is stored is delivered as before: {backlog_entries} to {subscriptions}. Consumers are then "
+            "told that this was the last message."
+        ).format(
+            backlog_entries=counted(counts["backlog_entries"], "entry"),
+            subscriptions=counted(counts["subscriptions"], "subscription"),
+        ),
         *_of_partitions(counts),
         _CANNOT_BE_UNDONE,
     ]
@@ -108,54 +131,54 @@ def _terminate(counts: Counts) -> list[str]:
 
 OPERATIONS = (
     Operation(
-        "Unload",
+        gettext_lazy("Unload"),
         "topic_unload",
         Action.OPERATE,
-        "Closes it and loads it anew: its clients connect again. Frees what is stuck; nothing is lost.",
+        gettext_lazy("Closes it and loads it anew: its clients connect again. Frees what is stuck; nothing is lost."),
         lambda name, partitions: True,
         actions.unload_topic,
-        "was unloaded",
+        gettext_lazy("was unloaded"),
         _unload,
     ),
     Operation(
-        "Compact",
+        gettext_lazy("Compact"),
         "topic_compact",
         Action.TOPIC_ADMIN,
-        "Keeps the last message of each key for those who read compacted.",
+        gettext_lazy("Keeps the last message of each key for those who read compacted."),
         _stored,
         actions.compact_topic,
-        "will be compacted by a worker",
+        gettext_lazy("will be compacted by a worker"),
         _compact,
     ),
     Operation(
-        "Trim",
+        gettext_lazy("Trim"),
         "topic_trim",
         Action.TOPIC_ADMIN,
-        "Deletes at once what retention no longer holds.",
+        gettext_lazy("Deletes at once what retention no longer holds."),
         _stored,
         actions.trim_topic,
-        "was trimmed",
+        gettext_lazy("was trimmed"),
         _trim,
     ),
     Operation(
-        "Truncate",
+        gettext_lazy("Truncate"),
         "topic_truncate",
         Action.TOPIC_ADMIN,
-        "Deletes every message, acknowledged or not. Subscriptions stay.",
+        gettext_lazy("Deletes every message, acknowledged or not. Subscriptions stay."),
         _stored,
         actions.truncate_topic,
-        "was truncated",
+        gettext_lazy("was truncated"),
         _truncate,
         named=True,
     ),
     Operation(
-        "Terminate",
+        gettext_lazy("Terminate"),
         "topic_terminate",
         Action.TOPIC_ADMIN,
-        "Nothing can be published to it any more, ever. What is stored is still delivered.",
+        gettext_lazy("Nothing can be published to it any more, ever. What is stored is still delivered."),
         _stored,
         actions.terminate_topic,
-        "was terminated",
+        gettext_lazy("was terminated"),
         _terminate,
         named=True,
     ),
@@ -211,8 +234,8 @@ def _compaction(name: TopicName) -> str:
     status, _ = broker.ask_or_why(lambda rpc: rpc.call(TOPICS_COMPACTION_STATUS, TopicRef(topic=str(name))))
     if status is None or status.status == "NOT_RUN":
         return ""
-    texts = {"RUNNING": "It is being compacted now.", "SUCCESS": "The last compaction succeeded."}
-    return texts.get(status.status, f"The last compaction failed: {sentence(status.last_error)}")
+    texts = {"RUNNING": gettext("It is being compacted now."), "SUCCESS": gettext("The last compaction succeeded.")}
+    return texts.get(status.status, gettext("The last compaction failed: {error}").format(error=sentence(status.last_error)))
 
 
 @page
@@ -255,18 +278,18 @@ def _confirm(request: ConsoleRequest, tenant: str, namespace: str, topic: str, o
         navigation(request, "topic", tenant, namespace),
         lambda: operation.act(request.actor, name),
         crumbs=_above(tenant, namespace, topic),
-        heading=f"{operation.label} topic {topic}",
+        heading=gettext("{operation} topic {topic}").format(operation=operation.label, topic=topic),
         impact=operation.effect(counts),
         name=topic if operation.named else "",
-        submit=f"{operation.label} topic",
-        done=f"Topic {topic} {operation.done}.",
+        submit=gettext("{operation} topic").format(operation=operation.label),
+        done=gettext("Topic {topic} {done}.").format(topic=topic, done=operation.done),
         back=back,
     )
 
 
 def _above(tenant: str, namespace: str, topic: str) -> list[tuple[str, str]]:
     arguments = [tenant, namespace, topic]
-    operations = ("Operations", reverse("console:topic_operations", args=arguments))
+    operations = (gettext("Operations"), reverse("console:topic_operations", args=arguments))
     return crumbs(tenant, namespace, (topic, reverse("console:topic", args=arguments)), operations)
 
 
@@ -277,10 +300,12 @@ def topic_partitions(request: ConsoleRequest, tenant: str, namespace: str, topic
     back = reverse("console:topic_operations", args=[tenant, namespace, topic])
     count, away = _partitions(name)
     if not count:
-        show_error(request, away or f"Topic {topic} is not partitioned: create another one with partitions.")
+        show_error(
+            request, away or gettext("Topic {topic} is not partitioned: create another one with partitions.").format(topic=topic)
+        )
         return HttpResponseRedirect(back)
     form = PartitionsForm(request.POST or None, now=count)
-    heading = f"More partitions for {topic}"
+    heading = gettext("More partitions for {topic}").format(topic=topic)
     if request.method == "POST" and form.is_valid():
         wanted: int = form.cleaned_data["partitions"]
         return confirm_page(
@@ -289,9 +314,13 @@ def topic_partitions(request: ConsoleRequest, tenant: str, namespace: str, topic
             lambda: actions.grow_topic(request.actor, name, wanted),
             crumbs=_above(tenant, namespace, topic),
             heading=heading,
-            impact=[f"From {count} to {wanted} partitions. None can be taken away again.", _GROWN, _KEYS],
-            submit="Add partitions",
-            done=f"Topic {topic} has {wanted} partitions now.",
+            impact=[
+                gettext("From {count} to {wanted} partitions. None can be taken away again.").format(count=count, wanted=wanted),
+                _GROWN,
+                _KEYS,
+            ],
+            submit=gettext("Add partitions"),
+            done=gettext("Topic {topic} has {wanted} partitions now.").format(topic=topic, wanted=wanted),
             back=back,
             cancel=request.path,
             given={"partitions": str(wanted)},
@@ -303,7 +332,7 @@ def topic_partitions(request: ConsoleRequest, tenant: str, namespace: str, topic
         crumbs=_above(tenant, namespace, topic),
         heading=heading,
         form=form,
-        intro=f"It has {count} partitions now. {_KEYS}",
-        submit="Preview",
+        intro=gettext("It has {count} partitions now. {keys}").format(count=count, keys=_KEYS),
+        submit=gettext("Preview"),
         cancel_url=back,
     )

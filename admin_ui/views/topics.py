@@ -12,8 +12,10 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, resource_of
 from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
+from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from admin_ui.topic_stats import topic_view
+from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
 from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
@@ -111,17 +113,17 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Topic {name.local} was created.")
+            show_message(request, gettext("Topic {local} was created.").format(local=name.local))
             return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, short_name(str(name))]))
     return show(
         request,
         "pages/form.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace),
-        heading="New topic",
+        heading=gettext("New topic"),
         form=form,
-        intro="Topics are created when clients first use them. Create one here to choose the number of partitions.",
-        submit="Create topic",
+        intro=gettext("Topics are created when clients first use them. Create one here to choose the number of partitions."),
+        submit=gettext("Create topic"),
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
     )
 
@@ -137,35 +139,55 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Topic {topic} was deleted." + (" It is in the recycle bin." if hours else ""))
+            show_message(
+                request,
+                (
+                    gettext("Topic {topic} was deleted. It is in the recycle bin.")
+                    if hours
+                    else gettext("Topic {topic} was deleted.")
+                ).format(topic=topic),
+            )
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
     stats = found["stats"]
-    impact = ["All its messages are deleted permanently, acknowledged or not."]
+    impact = [gettext("All its messages are deleted permanently, acknowledged or not.")]
     if hours:
-        impact[0] = (
-            f"It goes to the recycle bin of the namespace, and is deleted permanently after {hours} hour{'s' * (hours != 1)}."
-        )
+        impact[0] = ngettext(
+            "It goes to the recycle bin of the namespace, and is deleted permanently after {hours} hour.",
+            "It goes to the recycle bin of the namespace, and is deleted permanently after {hours} hours.",
+            hours,
+        ).format(hours=hours)
     elif not name.persistent:
-        impact[0] = "It is not persistent: there are no messages to delete."
+        impact[0] = gettext("It is not persistent: there are no messages to delete.")
     elif found["partitions"]:
-        impact[0] = f"All messages of its {found['partitions']} partitions are deleted permanently, acknowledged or not."
+        impact[0] = gettext("All messages of its {partitions} partitions are deleted permanently, acknowledged or not.").format(
+            partitions=found["partitions"]
+        )
     if stats is None:
-        impact.append(f"The connected clients are currently unknown. {found['away']}")
+        impact.append(gettext("The connected clients are currently unknown. {away}").format(away=found["away"]))
     else:
         impact.append(
-            f"{len(stats.producers)} producers and {len(stats.consumers)} consumers are disconnected; "
-            f"{len(stats.subscriptions)} subscriptions are {'kept with it' if hours else 'deleted'}."
+            (
+                gettext("{producers} and {consumers} are disconnected; {subscriptions} are kept with it.")
+                if hours
+                else gettext("{producers} and {consumers} are disconnected; {subscriptions} are deleted.")
+            ).format(
+                producers=counted(len(stats.producers), "producer"),
+                consumers=counted(len(stats.consumers), "consumer"),
+                subscriptions=counted(len(stats.subscriptions), "subscription"),
+            )
         )
-    impact.append("If the namespace allows auto-creation, a client that reconnects creates an empty topic of the same name.")
+    impact.append(
+        gettext("If the namespace allows auto-creation, a client that reconnects creates an empty topic of the same name.")
+    )
     return show(
         request,
         "pages/confirm.html",
         navigation(request, "topic", tenant, namespace),
-        heading=f"Delete topic {topic}",
+        heading=gettext("Delete topic {topic}").format(topic=topic),
         crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
         impact=impact,
         name=topic,
         form=form,
-        submit="Delete topic",
+        submit=gettext("Delete topic"),
         cancel_url=reverse("console:topic", args=[tenant, namespace, topic]),
     )

@@ -11,6 +11,7 @@ from django.urls import Resolver404, resolve, reverse
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.pages import explain, navigation, show, show_error, show_message
 from admin_ui.permissions import CONSOLE
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from tenants.actions.saved_views import delete_view, save_view, views_of
 from tenants.models.views import ADDRESS_LENGTH_MAX, VIEW_NAME_LENGTH_MAX
@@ -26,7 +27,7 @@ class ViewForm(forms.Form):
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"]
         if page_of(address) is None:
-            raise forms.ValidationError("This is no page of the console: copy what follows its host in the address bar.")
+            raise forms.ValidationError(gettext("This is no page of the console: copy what follows its host in the address bar."))
         return address
 
 
@@ -69,17 +70,17 @@ def view_create(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"The view {given['name']} was saved. Ctrl K finds it by its name.")
+            show_message(request, gettext("The view {name} was saved. Ctrl K finds it by its name.").format(name=given["name"]))
             return HttpResponseRedirect(given["address"])
     return show(
         request,
         "pages/form.html",
         navigation(request, "account"),
-        crumbs=[("Saved views", reverse("console:views"))],
-        heading="Save a view",
+        crumbs=[(gettext("Saved views"), reverse("console:views"))],
+        heading=gettext("Save a view"),
         form=form,
-        intro="A view is a page as it is now, with its filter, order and span, under a name.",
-        submit="Save view",
+        intro=gettext("A view is a page as it is now, with its filter, order and span, under a name."),
+        submit=gettext("Save view"),
         cancel_url=address if page_of(address) is not None else reverse("console:views"),
     )
 
@@ -91,5 +92,5 @@ def view_delete(request: ConsoleRequest, view: int) -> HttpResponse:
     except NotFound as error:
         show_error(request, explain(error))
     else:
-        show_message(request, f"The view {name} was deleted.")
+        show_message(request, gettext("The view {name} was deleted.").format(name=name))
     return HttpResponseRedirect(reverse("console:views"))

@@ -16,6 +16,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, navigation, show, show_message
+from admin_ui.translation.texts import gettext
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
 from tenants.actions.custom_roles import delete_custom_role, set_custom_role
@@ -87,11 +88,11 @@ def role_delete(request: ConsoleRequest, tenant: str, role: str) -> HttpResponse
         navigation(request, "roles", tenant),
         lambda: delete_custom_role(request.actor, tenant, row.name),
         crumbs=_above(tenant),
-        heading=f"Delete role {row.name}",
-        impact=["A role that somebody has cannot be deleted: give them another one first."],
+        heading=gettext("Delete role {name}").format(name=row.name),
+        impact=[gettext("A role that somebody has cannot be deleted: give them another one first.")],
         name=row.name,
-        submit="Delete role",
-        done=f"Role {row.name} was deleted.",
+        submit=gettext("Delete role"),
+        done=gettext("Role {name} was deleted.").format(name=row.name),
         back=reverse("console:roles", args=[tenant]),
         calls=[api_calls.delete_role(tenant, row.name)],
     )
@@ -109,8 +110,8 @@ def _edit(request: ConsoleRequest, tenant: str, row: CustomRole | None) -> HttpR
         called = api_calls.set_role(tenant, cleaned.get("name", ""), form.ordered(), cleaned.get("description", ""))
         return show_calls(request, [called])
     if carried_out(request, form, lambda: _set(request, tenant, row, form)):
-        done = "is in effect for everybody who has it" if row else "was created"
-        show_message(request, f"Role {form.cleaned_data['name']} {done}.")
+        done = gettext("Role {name} is in effect for everybody who has it.") if row else gettext("Role {name} was created.")
+        show_message(request, done.format(name=form.cleaned_data["name"]))
         return HttpResponseRedirect(reverse("console:roles", args=[tenant]))
     shown = api_calls.set_role(tenant, row.name if row else "", row.actions if row else [], row.description if row else "")
     return show(
@@ -127,7 +128,7 @@ def _edit(request: ConsoleRequest, tenant: str, row: CustomRole | None) -> HttpR
 def _set(request: ConsoleRequest, tenant: str, row: CustomRole | None, form: RoleForm) -> None:
     name = form.cleaned_data["name"]
     if row is None and CustomRole.objects.filter(name=name).exists():
-        form.add_error("name", "There is a role of this name: change it there, or choose another name.")
+        form.add_error("name", gettext("There is a role of this name: change it there, or choose another name."))
     else:
         set_custom_role(request.actor, tenant, name, form.ordered(), form.cleaned_data["description"])
 
@@ -140,4 +141,4 @@ def _own(name: str) -> CustomRole:
 
 
 def _above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", ("Roles", reverse("console:roles", args=[tenant])))
+    return crumbs(tenant, "", (gettext("Roles"), reverse("console:roles", args=[tenant])))

@@ -17,6 +17,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -37,14 +38,19 @@ class TeamForm(forms.Form):
 
     def __init__(self, *args: Any, roles: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [("", "no role"), *((name, name) for name in roles)]
+        choices = [("", gettext("no role")), *((name, name) for name in roles)]
         for index in range(ROLES_MAX):
-            number = f"of role {index + 1}"
+            number = index + 1
             self.fields[f"role-{index}"] = forms.ChoiceField(
-                required=False, choices=choices, widget=forms.Select(attrs={"aria-label": f"Role {index + 1}"})
+                required=False,
+                choices=choices,
+                widget=forms.Select(attrs={"aria-label": gettext("Role {number}").format(number=number)}),
             )
-            for part, hint, offered in (("namespace", "whole tenant", {"list": "namespaces"}), ("topics", "all topics", {})):
-                attributes = {**PLAIN, **offered, "placeholder": hint, "aria-label": f"{part.capitalize()} {number}"}
+            for part, hint, name, offered in (
+                ("namespace", gettext("whole tenant"), gettext("Namespace of role {number}"), {"list": "namespaces"}),
+                ("topics", gettext("all topics"), gettext("Topics of role {number}"), {}),
+            ):
+                attributes = {**PLAIN, **offered, "placeholder": hint, "aria-label": name.format(number=number)}
                 self.fields[f"{part}-{index}"] = forms.CharField(
                     required=False, max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=attributes)
                 )
@@ -111,7 +117,8 @@ def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
         except MagnetarError as error:
             show_error(request, explain(error))
         else:
-            show_message(request, f"{username} is {'now in' if adds else 'no longer in'} team {row.name}.")
+            done = gettext("{username} is now in team {team}.") if adds else gettext("{username} is no longer in team {team}.")
+            show_message(request, done.format(username=username, team=row.name))
         return HttpResponseRedirect(request.path)
     if followed(request):
         return show_calls(request, [api_calls.add_team_member(tenant, row.name, request.GET.get("username", "")[:150])])
@@ -142,11 +149,11 @@ def team_delete(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse
         navigation(request, "teams", tenant),
         lambda: delete_team(request.actor, tenant, row.name),
         crumbs=_above(tenant),
-        heading=f"Delete team {row.name}",
-        impact=["Its members lose at once what they have through it. They remain members of the tenant."],
+        heading=gettext("Delete team {name}").format(name=row.name),
+        impact=[gettext("Its members lose at once what they have through it. They remain members of the tenant.")],
         name=row.name,
-        submit="Delete team",
-        done=f"Team {row.name} was deleted.",
+        submit=gettext("Delete team"),
+        done=gettext("Team {name} was deleted.").format(name=row.name),
         back=reverse("console:teams", args=[tenant]),
         calls=[api_calls.delete_team(tenant, row.name)],
     )
@@ -166,7 +173,8 @@ def _edit(request: ConsoleRequest, tenant: str, row: Team | None) -> HttpRespons
         return show_calls(request, [called])
     if carried_out(request, form, lambda: _set(request, tenant, row, form)):
         name = form.cleaned_data["name"]
-        show_message(request, f"Team {name} was {'changed, in effect for all its members' if row else 'created'}.")
+        done = gettext("Team {name} was changed, in effect for all its members.") if row else gettext("Team {name} was created.")
+        show_message(request, done.format(name=name))
         return HttpResponseRedirect(reverse("console:team", args=[tenant, name]))
     roles = (
         [RoleOfTeam(role.role, (role.namespace_id or "").partition("/")[2], role.topics) for role in row.roles.all()] if row else []
@@ -186,7 +194,7 @@ def _edit(request: ConsoleRequest, tenant: str, row: Team | None) -> HttpRespons
 def _set(request: ConsoleRequest, tenant: str, row: Team | None, form: TeamForm) -> None:
     name = form.cleaned_data["name"]
     if row is None and Team.objects.filter(name=name).exists():
-        form.add_error("name", "There is a team of this name: change it there, or choose another name.")
+        form.add_error("name", gettext("There is a team of this name: change it there, or choose another name."))
     else:
         set_team(request.actor, tenant, name, form.roles(), form.cleaned_data["description"])
 
@@ -199,4 +207,4 @@ def _team(name: str) -> Team:
 
 
 def _above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", ("Teams", reverse("console:teams", args=[tenant])))
+    return crumbs(tenant, "", (gettext("Teams"), reverse("console:teams", args=[tenant])))

@@ -15,6 +15,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, navigation, show, show_message
+from admin_ui.translation.texts import gettext
 from tenants.actions.issuers import (
     ISSUERS_MAX,
     ROLES_MAX,
@@ -55,7 +56,7 @@ class IssuerForm(forms.Form):
         label="Roles",
         max_length=ROLES_MAX * 600,
         widget=forms.Textarea(attrs={**PLAIN, "rows": 5}),
-        help_text=f"One a line, like orders-service {ARROW} app: tokens with that value have the role of keys named app. The first "
+        help_text="One a line, like orders-service => app: tokens with that value have the role of keys named app. The first "
         "that is there counts. You can give only what you have yourself.",
     )
     clock_skew_s = forms.IntegerField(
@@ -67,9 +68,11 @@ class IssuerForm(forms.Form):
         for line in filter(str.strip, self.cleaned_data["roles"].splitlines()):
             value, arrow, key = (part.strip() for part in line.rpartition(ARROW))
             if not (value and arrow and key):
-                raise forms.ValidationError(f"{line[:60]!r} is not like orders-service {ARROW} app.")
+                raise forms.ValidationError(
+                    gettext("{line} is not like orders-service {arrow} app.").format(line=f"{line[:60]!r}", arrow=ARROW)
+                )
             if value in roles:
-                raise forms.ValidationError(f"{value[:60]!r} is there twice.")
+                raise forms.ValidationError(gettext("{value} is there twice.").format(value=f"{value[:60]!r}"))
             roles[value] = key
         return roles
 
@@ -114,11 +117,11 @@ def token_issuer_delete(request: ConsoleRequest, tenant: str, issuer: str) -> Ht
         navigation(request, "token_issuers", tenant),
         lambda: delete_issuer(request.actor, tenant, row.name),
         crumbs=_above(tenant),
-        heading=f"Remove issuer {row.name}",
-        impact=["None of its tokens is accepted from then on, and what was opened with them is closed."],
+        heading=gettext("Remove issuer {name}").format(name=row.name),
+        impact=[gettext("None of its tokens is accepted from then on, and what was opened with them is closed.")],
         name=row.name,
-        submit="Remove issuer",
-        done=f"Tokens of issuer {row.name} are not accepted any more.",
+        submit=gettext("Remove issuer"),
+        done=gettext("Tokens of issuer {name} are not accepted any more.").format(name=row.name),
         back=reverse("console:token_issuers", args=[tenant]),
         calls=[api_calls.delete_issuer(tenant, row.name)],
     )
@@ -132,7 +135,10 @@ def _edit(request: ConsoleRequest, tenant: str, row: TokenIssuer | None) -> Http
         form.is_valid()
         return show_calls(request, [api_calls.set_issuer(tenant, form.cleaned_data.get("name", ""), form.terms())])
     if carried_out(request, form, lambda: _set(request, tenant, row, form)):
-        show_message(request, f"Issuer {form.cleaned_data['name']} was saved. A worker fetches its keys in a moment.")
+        show_message(
+            request,
+            gettext("Issuer {name} was saved. A worker fetches its keys in a moment.").format(name=form.cleaned_data["name"]),
+        )
         return HttpResponseRedirect(reverse("console:token_issuers", args=[tenant]))
     allowed = allowed_addresses(tenant)
     shown = IssuerTerms(**{field: getattr(row, field) for field in IssuerTerms._fields}) if row else IssuerTerms("", "", "", {})
@@ -141,12 +147,14 @@ def _edit(request: ConsoleRequest, tenant: str, row: TokenIssuer | None) -> Http
         "pages/form.html",
         navigation(request, "token_issuers", tenant),
         crumbs=_above(tenant),
-        heading=f"Issuer {row.name}" if row else "New issuer",
-        intro=f"The address of its keys begins with {' or '.join(allowed)}."
+        heading=gettext("Issuer {name}").format(name=row.name) if row else gettext("New issuer"),
+        intro=gettext("The address of its keys begins with {allowed}.").format(allowed=" or ".join(allowed))
         if allowed
-        else "No address of keys is allowed for this tenant yet: an administrator of the platform sets token_issuers_allowed.",
+        else gettext(
+            "No address of keys is allowed for this tenant yet: an administrator of the platform sets token_issuers_allowed."
+        ),
         form=form,
-        submit="Save" if row else "Accept its tokens",
+        submit=gettext("Save") if row else "Accept its tokens",
         cancel_url=reverse("console:token_issuers", args=[tenant]),
         calls=calls_of(request, [api_calls.set_issuer(tenant, row.name if row else "", shown)]),
         follow=True,
@@ -161,7 +169,7 @@ def _initial(row: TokenIssuer) -> dict[str, Any]:
 def _set(request: ConsoleRequest, tenant: str, row: TokenIssuer | None, form: IssuerForm) -> None:
     name = form.cleaned_data["name"]
     if row is None and TokenIssuer.objects.filter(name=name).exists():
-        form.add_error("name", "There is an issuer of this name: change it there, or choose another name.")
+        form.add_error("name", gettext("There is an issuer of this name: change it there, or choose another name."))
     else:
         set_issuer(request.actor, tenant, name, form.terms())
 
@@ -174,4 +182,4 @@ def _issuer(name: str) -> TokenIssuer:
 
 
 def _above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", ("Token issuers", reverse("console:token_issuers", args=[tenant])))
+    return crumbs(tenant, "", (gettext("Token issuers"), reverse("console:token_issuers", args=[tenant])))

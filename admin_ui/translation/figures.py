@@ -1,0 +1,27 @@
+"""Figures with the separators of the language of the request: 1,234.5 is 1.234,5 in German."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.utils import translation
+
+from admin_ui import formatting
+
+_SWAPPED = str.maketrans(",.", ".,")
+
+
+def in_language(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    def written(value: Any) -> str:
+        text = form(value)
+        return text.translate(_SWAPPED) if translation.get_language() == "de" else text
+
+    return written
+
+
+count = in_language(formatting.count)
+exact = in_language(formatting.exact)
+rate = in_language(formatting.rate)
+size = in_language(formatting.size)
+span = in_language(formatting.span)
