@@ -18,6 +18,13 @@ for _name in ("count", "exact", "rate", "size", "span"):
 
 
 @register.filter
+def in_form(value: float | None, form: str) -> str:
+    """`form`: count, size, span, rate (messages a second) or throughput (bytes a second)."""
+    per_s = "/s" if form in ("rate", "throughput") and value is not None else ""
+    return f"{getattr(figures, 'size' if form == 'throughput' else form)(value)}{per_s}"
+
+
+@register.filter
 def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
     """A `<time>` in the person's zone, which local-time.js keeps true: `form` is "full", "second" (with seconds), "clock", "ago" or
     "for" (without the word). Takes a datetime or ms since 1970."""

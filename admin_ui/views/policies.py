@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +14,10 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import SubjectForm
+from admin_ui.policy_what_if import SPANS, WhatIfRows, shown, span_asked
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.policies import PolicyPreviewAnswer
-from messaging.errors import Conflict, MagnetarError, NotFound, PreconditionFailed
+from messaging.errors import Conflict, MagnetarError, NotFound, PlatformError, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from messaging.policies.groups import SUBJECTS, Subject
 from messaging.policies.model import Level
@@ -25,6 +27,8 @@ from tenants.actions import policy_history, policy_views
 from tenants.actions.policy_history import PolicyPlace
 from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
+from tenants.history.spans import asked_span
+from tenants.history.what_if import PolicyChangeAsked
 from tenants.models import AuditRecord, Namespace, Tenant
 
 CHANGES_SHOWN = 20
@@ -33,12 +37,12 @@ WORDS_LENGTH_MAX = 100  # of a search
 
 
 class _Place(NamedTuple):
-    """What the page is about: what is set there and above, and how to try and make a change. `names`: local ones."""
+    """What the page is about: what is set there and above, and how to check and make a change. `names`: local ones."""
 
     level: Level
     names: Sequence[str]
     levels: Levels
-    preview: Callable[[JsonPolicies], PolicyPreviewAnswer]
+    checked: Callable[[JsonPolicies], PolicyChangeAsked]
     place: Callable[[], PolicyPlace]
     may_change: bool
     may_see_history: bool
@@ -55,7 +59,7 @@ def tenant_policies(request: ConsoleRequest, tenant: str) -> HttpResponse:
         Level.TENANT,
         (tenant,),
         {Level.TENANT: row.policies},
-        lambda changes: policy_views.preview_tenant(request.actor, row, changes),
+        lambda changes: policy_views.checked_tenant(request.actor, row, changes),
         lambda: policy_history.of_tenant(tenant),
         request.actor.may(Action.SUPERUSER),
         request.actor.may(Action.AUDIT_READ, Resource(tenant)),
@@ -72,7 +76,7 @@ def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> 
         Level.NAMESPACE,
         (tenant, namespace),
         policy_views.levels_of_namespace(row),
-        lambda changes: policy_views.preview_namespace(request.actor, row, changes),
+        lambda changes: policy_views.checked_namespace(request.actor, row, changes),
         lambda: policy_history.of_namespace(row.name),
         Action.NAMESPACE_ADMIN in nav.may_here,
         request.actor.may(Action.AUDIT_READ, Resource(tenant, row.name)),
@@ -100,7 +104,7 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         Level.TOPIC,
         (tenant, namespace, topic),
         policy_views.levels_of(row),
-        lambda changes: policy_views.preview_topic(request.actor, name, changes),
+        lambda changes: policy_views.checked_topic(request.actor, name, changes),
         lambda: policy_history.of_topic(name),
         request.actor.may(Action.TOPIC_ADMIN, topic_resource(name)),
         request.actor.may(Action.AUDIT_READ, topic_resource(name)),
@@ -156,7 +160,7 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
     """The panel of one subject; an answer of its own where something was done."""
     settable = subject.at(place.level)
     form: SubjectForm | None = None
-    found: PolicyPreviewAnswer | None = None
+    looked = _Looked()
     if place.may_change and settable:
         given = request.GET if followed(request) else request.POST or None
         form = SubjectForm(given if given and "undo" not in given else None, policies=settable, set_here=place.set_here)
@@ -165,7 +169,7 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
         if request.method == "POST":
             if "undo" in request.POST:
                 return _button(request, place)
-            done, found = _changed(request, place, subject, form)
+            done, looked = _changed(request, place, subject, form)
             if done:
                 show_message(request, done)
                 return HttpResponseRedirect(f"{request.get_full_path()}#policy")
@@ -174,27 +178,49 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
         "subject": subject,
         "form": form,
         "where": policy_texts.levels_set(subject, place.levels, place.level),
-        "effects": policy_texts.effects(found) if found is not None else [],
-        "looked_at": policy_texts.looked_at(found) if found is not None else "",
+        "effects": policy_texts.effects(looked.now) if looked.now is not None else [],
+        "looked_at": policy_texts.looked_at(looked.now) if looked.now is not None else "",
+        "effects_away": looked.away,
+        "what_if": looked.before,
+        "what_if_spans": [(name, name == span_asked(request.POST.get("span", ""))) for name in SPANS],
         "is_set": any(policy.name in place.set_here for policy in settable),
         "subject_changes": policy_texts.policy_changes(_changes(place, CHANGES_LOOKED_AT), subject)[:CHANGES_SHOWN],
         "calls": calls_of(request, [api_calls.set_policies(place.names, values)]) if form else [],
     }
 
 
-def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: SubjectForm) -> tuple[str, PolicyPreviewAnswer | None]:
+class _Looked(NamedTuple):
+    """What a change would do `now`, or why nobody can say (`away`), and what it would have done."""
+
+    now: PolicyPreviewAnswer | None = None
+    away: str = ""
+    before: WhatIfRows | None = None
+
+
+def _look(request: ConsoleRequest, place: _Place, changes: JsonPolicies) -> _Looked:
+    changing = place.checked(changes)
+    now_ms, name = time.time_ns() // 1_000_000, span_asked(request.POST.get("span", ""))
+    span = asked_span({"span": name}, now_ms)
+    before = shown(policy_views.held_against_history(changing, span, now_ms), name, span.width_ms / 1000)
+    try:
+        return _Looked(now=policy_views.preview(changing), before=before)
+    except PlatformError as error:
+        return _Looked(away=explain(error), before=before)
+
+
+def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: SubjectForm) -> tuple[str, _Looked]:
     """What was done, in words, and what a preview found; where neither is, `form` says why not."""
     inherit = "inherit" in request.POST
     if not form.is_valid() and not (inherit and "before" in form.cleaned_data):
         form.focus_error()
-        return "", None
+        return "", _Looked()
     before = form.cleaned_data["before"]
     changes = {policy.name: None for policy in form.policies if policy.name in before} if inherit else form.changes()
     try:
         if "preview" in request.POST:
-            return "", place.preview(changes)
+            return "", _look(request, place, changes)
         if not changes:
-            return "Nothing was changed.", None
+            return "Nothing was changed.", _Looked()
         policy_history.set_unless_changed(request.actor, place.place(), changes, before)
     except Conflict as error:
         form.add_error(None, explain(error))
@@ -202,8 +228,8 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
     except MagnetarError as error:
         form.add_error(None, explain(error))
     else:
-        return f"{subject.title} {'is inherited from now on' if inherit else 'was saved and is now in effect'}.", None
-    return "", None
+        return f"{subject.title} {'is inherited from now on' if inherit else 'was saved and is now in effect'}.", _Looked()
+    return "", _Looked()
 
 
 def _changes(place: _Place, limit: int = CHANGES_SHOWN) -> list[AuditRecord]:

@@ -1,4 +1,4 @@
-"""The policies in force, and what a change of them would do. Both only read."""
+"""The policies in force, what a change of them would do, and what it would have done. All of it only reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tenants.actions.namespaces import retention_ceilings
 from tenants.actions.topic_policies import compared, topic_policies
 from tenants.actions.topics import topic_resource
 from tenants.broker_settings import policy_defaults
+from tenants.history.spans import AskedSpan
+from tenants.history.what_if import PolicyChangeAsked, PolicyWhatIf, what_if
 from tenants.models import Namespace, Tenant, TopicPolicies
+from tenants.scoping import tenant_scope
 
 
 def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
@@ -45,24 +48,40 @@ def topic_in_force(row: TopicPolicies, subscription: str = "") -> list[PolicyInF
     return in_force(levels_of(row, subscription), policy_defaults(), scope)
 
 
-def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> PolicyPreviewAnswer:
-    """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
+def checked_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> PolicyChangeAsked:
+    """Whether `changes` could be set (None: unset) by this actor. Raises what setting them raises."""
     require(actor, Action.SUPERUSER, Resource(tenant.name))
     changed(tenant.policies, changes, Level.TENANT)
-    return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(tenant=tenant.name, policies=changes))
+    return PolicyChangeAsked(tenant, "", "", "", changes)
 
 
-def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:
-    """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
+def checked_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyChangeAsked:
     require(actor, Action.NAMESPACE_ADMIN, Resource(namespace.tenant_id, namespace.name))
     changed(namespace.policies, changes, inherited=retention_ceilings(namespace.tenant))
-    return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(namespace=namespace.name, policies=changes))
+    return PolicyChangeAsked(namespace.tenant, namespace.name, "", "", changes)
 
 
-def preview_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> PolicyPreviewAnswer:
+def checked_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> PolicyChangeAsked:
     require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     row = topic_policies(topic)
     held = row.subscriptions.get(subscription, {}) if subscription else row.policies
     changed(held, changes, Level.SUBSCRIPTION if subscription else Level.TOPIC, compared(row.namespace))
-    asked = PolicyPreview(namespace=str(topic.namespace), topic=str(topic), subscription=subscription, policies=changes)
+    return PolicyChangeAsked(row.namespace.tenant, str(topic.namespace), str(topic), subscription, changes)
+
+
+def preview(changing: PolicyChangeAsked) -> PolicyPreviewAnswer:
+    """What a change that was checked would do now. Raises `NotReady`."""
+    asked = PolicyPreview(
+        tenant="" if changing.namespace else changing.tenant.name,
+        namespace=changing.namespace,
+        topic=changing.topic,
+        subscription=changing.subscription,
+        policies=changing.changes,
+    )
     return broker.rpc().call(POLICIES_PREVIEW, asked)
+
+
+def held_against_history(changing: PolicyChangeAsked, span: AskedSpan, now_ms: int) -> PolicyWhatIf:
+    """What a change that was checked would have done in the span. Asks no broker."""
+    with tenant_scope(changing.tenant.name):
+        return what_if(changing, span, now_ms)

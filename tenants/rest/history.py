@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from messaging.times import time_text
 from tenants.history.figures import figures_of
 from tenants.history.reading import STEPS_MS, Subject, read
-from tenants.history.spans import SPANS_MS, asked_span, with_step
+from tenants.history.spans import SPANS_MS, AskedSpan, asked_span, with_step
 from tenants.names import namespace_of, subscription_of, topic_of
 from tenants.rest.base import View
 from tenants.rest.history_shapes import HistoryShape
@@ -32,13 +32,16 @@ SPAN = [
 ]
 
 
+def span_of(request: Request, now_ms: int) -> AskedSpan:
+    """Raises `InvalidValue`."""
+    query = request.query_params
+    span = asked_span(query, now_ms)
+    return with_step(span, query["step_seconds"], now_ms) if "step_seconds" in query else span
+
+
 class _History(View):
     def answer(self, request: Request, subject: Subject, tenant: str) -> Response:
-        now_ms = time.time_ns() // 1_000_000
-        query = request.query_params
-        span = asked_span(query, now_ms)
-        if "step_seconds" in query:
-            span = with_step(span, query["step_seconds"], now_ms)
+        span = span_of(request, time.time_ns() // 1_000_000)
         with tenant_scope(tenant):
             cells = read(subject, span.from_ms, span.until_ms, span.step_ms)
             figures = figures_of(cells)

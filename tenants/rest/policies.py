@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -12,12 +14,16 @@ from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import TopicName
 from tenants import actions
 from tenants.actions import policy_views
+from tenants.history.what_if import PolicyChangeAsked, PolicyWhatIf
 from tenants.models import TopicPolicies as Row
 from tenants.names import subscription_of, topic_of
 from tenants.rest import shapes
 from tenants.rest.base import View, existing_namespace
+from tenants.rest.history import SPAN, span_of
 from tenants.rest.schema import describe
 from tenants.rest.tenants import existing
+
+_WHAT_IF = "What a change of policies would have done to the traffic of a span; nothing is changed"
 
 
 class TenantPolicies(View):
@@ -47,7 +53,9 @@ class TenantPoliciesInForce(View):
 class TenantPolicyPreview(View):
     @describe("What a change of a tenant's policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, tenant: str) -> Response:
-        return Response(policy_views.preview_tenant(self.actor(), existing(tenant), self.object_of("policies")))
+        return Response(
+            policy_views.preview(policy_views.checked_tenant(self.actor(), existing(tenant), self.object_of("policies")))
+        )
 
 
 class NamespacePoliciesInForce(View):
@@ -59,8 +67,8 @@ class NamespacePoliciesInForce(View):
 class NamespacePolicyPreview(View):
     @describe("What a change of policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:
-        changes = self.object_of("policies")
-        return Response(policy_views.preview_namespace(self.actor(), existing_namespace(tenant, namespace), changes))
+        row, changes = existing_namespace(tenant, namespace), self.object_of("policies")
+        return Response(policy_views.preview(policy_views.checked_namespace(self.actor(), row, changes)))
 
 
 class TopicPolicies(View):
@@ -105,11 +113,44 @@ class TopicPolicyPreview(View):
     @describe("What a change of a topic's policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, **parts: str) -> Response:
         topic, subscription = _named(parts)
-        return Response(policy_views.preview_topic(self.actor(), topic, self.object_of("policies"), subscription))
+        return Response(
+            policy_views.preview(policy_views.checked_topic(self.actor(), topic, self.object_of("policies"), subscription))
+        )
 
 
 class SubscriptionPolicyPreview(TopicPolicyPreview):
     """The same below a subscription."""
+
+
+class TenantPolicyWhatIf(View):
+    @describe(_WHAT_IF, PolicyWhatIf, shapes.POLICIES_GIVEN, parameters=SPAN)
+    def post(self, request: Request, tenant: str) -> Response:
+        changing = policy_views.checked_tenant(self.actor(), existing(tenant), self.object_of("policies"))
+        return _held_against_history(request, changing)
+
+
+class NamespacePolicyWhatIf(View):
+    @describe(_WHAT_IF, PolicyWhatIf, shapes.POLICIES_GIVEN, parameters=SPAN)
+    def post(self, request: Request, tenant: str, namespace: str) -> Response:
+        row, changes = existing_namespace(tenant, namespace), self.object_of("policies")
+        return _held_against_history(request, policy_views.checked_namespace(self.actor(), row, changes))
+
+
+class TopicPolicyWhatIf(View):
+    @describe(_WHAT_IF, PolicyWhatIf, shapes.POLICIES_GIVEN, parameters=SPAN)
+    def post(self, request: Request, **parts: str) -> Response:
+        topic, subscription = _named(parts)
+        changing = policy_views.checked_topic(self.actor(), topic, self.object_of("policies"), subscription)
+        return _held_against_history(request, changing)
+
+
+class SubscriptionPolicyWhatIf(TopicPolicyWhatIf):
+    """The same below a subscription."""
+
+
+def _held_against_history(request: Request, changing: PolicyChangeAsked) -> Response:
+    now_ms = time.time_ns() // 1_000_000
+    return Response(policy_views.held_against_history(changing, span_of(request, now_ms), now_ms))
 
 
 def _named(parts: dict[str, str]) -> tuple[TopicName, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+import time
 from typing import Any
 
 import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from messaging.history.points import HOUR_MS, MINUTE_MS
 from messaging.policies.groups import SUBJECTS
 from messaging.policies.model import Level
 from tenants.access import platform_actor
@@ -19,6 +21,7 @@ from tenants.models import AuditRecord, Namespace, Tenant, TopicPolicies
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS
+from tests.support.told_history import minutes, tell
 
 TOPIC = "persistent://acme/orders/placed"
 PAGE = f"{NAMESPACE}/topics/placed/policies"
@@ -80,6 +83,30 @@ def test_a_preview_says_what_would_happen_and_changes_nothing(browse: Browse, wo
     assert 'value="1"' in page, "what was typed is still there"
     assert not TopicPolicies.unscoped.exists()
     assert Namespace.unscoped.get(name=ORDERS).policies == {}
+
+
+def test_a_preview_says_what_a_rate_would_have_done_also_while_the_broker_is_away(browse: Browse, world: ConsoleBroker) -> None:
+    begin_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS - 3 * HOUR_MS
+    uid = Tenant.unscoped.get(name="acme").uid
+    points = [each for at in (("", ""), (ORDERS, ""), (ORDERS, TOPIC)) for each in minutes(uid, *at, "", begin_ms, 60)]
+    tell(points, [(begin_ms, begin_ms + 90 * MINUTE_MS)], 1)
+    client = browse("owner")
+    typed: dict[str, Any] = {"publish_rate_messages": "8", "preview": "yes", "span": "24h"}
+    page = " ".join(save(client, PAGE, "publish_rate", **typed).content.decode().split())
+    assert "In the last 24 hours it would have" in page and "held producers for at least 1 h" in page
+    assert "The limit would be 8.0/s; the highest seen was 20/s." in page and "Of that time 1 h 30 min are known." in page
+    calm = save(client, PAGE, "publish_rate", **{**typed, "publish_rate_messages": "20", "span": "7d"}).content.decode()
+    assert "In the last 7 days it would have" in calm and "done nothing." in calm
+    assert '<option value="7d" selected>' in calm, "the span stays"
+    compaction: dict[str, Any] = {"compaction_threshold_bytes": "1 MiB", "preview": "yes"}
+    unknown = save(client, f"{NAMESPACE}/policies", "compaction_threshold_bytes", **compaction).content.decode()
+    assert "unknown. History does not record what it limits." in unknown
+    world.cut()
+    away = save(client, f"{NAMESPACE}/policies", "publish_rate", before={}, **typed).content.decode()
+    assert "What it would do now is unknown" in away and "held producers for at least 1 h" in away
+    world.mend()
+    german = client.post(f"{PAGE}?policy=publish_rate", {"before": "{}", **typed}, headers={"Accept-Language": "de"})
+    assert "In den letzten 24 Stunden" in german.content.decode()
 
 
 def test_a_contradiction_is_said_by_preview_and_save_alike(browse: Browse) -> None:

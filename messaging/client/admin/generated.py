@@ -1136,6 +1136,28 @@ class PolicyEffectFound(TypedDict):
     sentence: str
 
 
+class PolicyFinding(TypedDict):
+    policy: str
+    outcome: Literal[
+        "publishing_held",
+        "delivery_held",
+        "publishing_refused",
+        "evicted",
+        "expired",
+        "producers_refused",
+        "consumers_refused",
+        "deleted",
+    ]
+    namespace: str
+    topic: str
+    subscription: str
+    limit: float
+    most_seen: float | None
+    at_least_seconds: float
+    at_most_seconds: float
+    throttled_seconds: float
+
+
 class PolicyInForce(TypedDict):
     name: str
     title: str
@@ -1154,6 +1176,18 @@ class PolicyPreviewAnswer(TypedDict):
     effects_count: int
     topics_looked_at: int
     topics_left_out: int
+
+
+class PolicyWhatIf(TypedDict):
+    begins: str
+    ends: str
+    step_seconds: int
+    known_seconds: float
+    topics_looked_at: int
+    topics_left_out: int
+    findings: list[PolicyFinding]
+    retention: RetentionFinding | None
+    unknown: list[str]
 
 
 class PositionShape(TypedDict):
@@ -1323,6 +1357,13 @@ class ResetRequest(TypedDict):
     publish_until_ms: NotRequired[int]
     message_id: NotRequired[str]
     excluded: NotRequired[bool]
+
+
+class RetentionFinding(TypedDict):
+    bytes_at_most: int
+    seconds: float
+    known_seconds: float
+    forever: bool
 
 
 class RoleShape(TypedDict):
@@ -2800,6 +2841,28 @@ class Namespaces:
         )
         return answer
 
+    def policies_what_if(
+        self,
+        tenant: str,
+        namespace: str,
+        body: dict[str, Any],
+        *,
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PolicyWhatIf:
+        """What a change of policies would have done to the traffic of a span; nothing is changed."""
+        answer: PolicyWhatIf = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/what-if",
+            body=body,
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
 
 class Notices:
     def __init__(self, http: Http) -> None:
@@ -3935,6 +3998,31 @@ class Subscriptions:
         )
         return answer
 
+    def policies_what_if(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PolicyWhatIf:
+        """What a change of policies would have done to the traffic of a span; nothing is changed."""
+        answer: PolicyWhatIf = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/what-if",
+            body=body,
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
     def properties(
         self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
     ) -> NewProperties:
@@ -4598,6 +4686,27 @@ class Tenants:
         )
         return answer
 
+    def policies_what_if(
+        self,
+        tenant: str,
+        body: dict[str, Any],
+        *,
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PolicyWhatIf:
+        """What a change of policies would have done to the traffic of a span; nothing is changed."""
+        answer: PolicyWhatIf = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/policies/what-if",
+            body=body,
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
     def readers(
         self, tenant: str, *, days: int | None = None, namespace: str | None = None, topic: str | None = None
     ) -> ReadersReport:
@@ -5119,6 +5228,30 @@ class Topics:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/undo",
             body=body,
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def policies_what_if(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        from_: str | None = None,
+        span: Literal["1h", "24h", "30d", "6h", "7d"] | None = None,
+        step_seconds: Literal[21600, 300, 3600, 60, 86400, 900] | None = None,
+        until: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> PolicyWhatIf:
+        """What a change of policies would have done to the traffic of a span; nothing is changed."""
+        answer: PolicyWhatIf = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/what-if",
+            body=body,
+            query={"from": from_, "span": span, "step_seconds": step_seconds, "until": until},
             idempotency_key=idempotency_key,
         )
         return answer

@@ -37,6 +37,7 @@ class TopicFacts(NamedTuple):
     unencrypted_producers: int
     subscriptions: Sequence[SubscriptionFacts]
     trimmed_bytes: int = 0
+    stored_bytes: int = 0
     oldest_age_s: int = 0
     publish_rate: float = 0.0
     dispatch_rate: float = 0.0
@@ -225,7 +226,9 @@ def _ttl(facts: TopicFacts, before: Values, after: Values) -> Found:
 
 def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
     if facts.trimmed_bytes:
-        yield "", facts.trimmed_bytes, f"{_size(facts.trimmed_bytes)} of acknowledged messages would be deleted"
+        of_all = f" of the {_size(facts.stored_bytes)} stored" if facts.stored_bytes else ""
+        deleted = f"{_size(facts.trimmed_bytes)}{of_all}, acknowledged by all,"
+        yield "", facts.trimmed_bytes, f"{deleted} would be deleted at the next retention run"
 
 
 def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:

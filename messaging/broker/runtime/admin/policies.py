@@ -142,6 +142,7 @@ class PolicyHandlers:
             unencrypted_producers=sum(not producer.encrypted for producer in topic.producers),
             subscriptions=subscriptions,
             trimmed_bytes=self._trimmed(topic, before, after, now_ms),
+            stored_bytes=topic.ledger.stored_bytes if isinstance(topic, PersistentTopic) else 0,
             oldest_age_s=await self._oldest_age_s(topic, before, after),
             publish_rate=rates.messages_in.a_second if rates is not None else 0.0,
             dispatch_rate=rates.messages_out.a_second if rates is not None else 0.0,

@@ -29,6 +29,7 @@ FACTS = TopicFacts(
     2,
     [SLOW, READER],
     trimmed_bytes=1 << 30,
+    stored_bytes=3 << 30,
     oldest_age_s=7200,
     publish_rate=500.0,
     dispatch_rate=90.0,
@@ -75,8 +76,14 @@ def test_every_policy_named_here_exists() -> None:
             ("", 1, "unacknowledged messages older than 3,600 s would be evicted"),
         ),
         ({"backlog_quota_age_s": 7200}, None),
-        ({"retention_time_min": 5}, ("", 1 << 30, "1.0 GiB of acknowledged messages would be deleted")),
-        ({"retention_time_min": 5, "retention_size_mb": 9}, ("", 1 << 30, "1.0 GiB of acknowledged messages would be deleted")),
+        (
+            {"retention_time_min": 5},
+            ("", 1 << 30, "1.0 GiB of the 3.0 GiB stored, acknowledged by all, would be deleted at the next retention run"),
+        ),
+        (
+            {"retention_time_min": 5, "retention_size_mb": 9},
+            ("", 1 << 30, "1.0 GiB of the 3.0 GiB stored, acknowledged by all, would be deleted at the next retention run"),
+        ),
         ({"delayed_delivery": False}, ("slow", 5, "5 delayed messages of slow would be sent now")),
         (
             {"delayed_delivery_default_ms": 5000},
