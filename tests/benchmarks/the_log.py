@@ -26,7 +26,7 @@ from tests.benchmarks import (
     restart,
     topics,
 )
-from tests.benchmarks.beside_peer import delayed_peer, dispatch, opening, peer
+from tests.benchmarks.beside_peer import delayed_peer, dispatch, on_bookies, opening, peer
 from tests.benchmarks.delayed_delivery import delayed
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.hostile import neighbours, shared_slots
@@ -136,6 +136,12 @@ def _delayed_peer(order: Order) -> Section:
     return delayed_peer.run(order.directory, order.peer, int(delayed_peer.COUNT * order.scale), order.progress)
 
 
+def _bookies(order: Order) -> Section:
+    assert order.generator is not None and order.peer is not None
+    plan = on_bookies.Plan(4.0 * order.scale, 5 if order.scale >= 0.5 else 2, 40.0 * order.scale)
+    return on_bookies.run(order.directory, order.generator, order.peer, plan, order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -162,6 +168,7 @@ PARTS = {
     "gateway": Part(_gateway),
     "producer": Part(_producer),
     "postgresql": Part(_postgresql, needs_postgresql=True),
+    "bookies": Part(_bookies, needs_generator=True, needs_peer=True),
     "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }
 PAGES = {  # of more than one part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import NamedTuple, TypeAlias
 
-from messaging.bookkeeper.core.entries import Entry
+from messaging.bookkeeper.core.entries import Body, Entry
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.errors import BookkeeperError
 
@@ -19,7 +19,7 @@ class SendAdd(NamedTuple):
     slot: int
     bookie: str
     entry_id: int
-    body: bytes
+    body: Body
 
 
 class SendRead(NamedTuple):

@@ -16,14 +16,19 @@ import hashlib
 import hmac
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 import crc32c
 
 HEADER = struct.Struct(">qqqq")
 NO_ENTRY = -1
+JOINED_BYTES_MAX = 4096  # copying so little costs less than one more part of a write
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Body: TypeAlias = tuple[Buffer, ...]  # what a bookie stores of an entry: parts that are sent one behind the other, and not changed
 
 
 class DigestType(IntEnum):
@@ -61,10 +66,10 @@ class Digest:
         self.digest_type = digest_type
         self.master_key = master_key(password)
         self._mac_key = hashlib.sha1(b"mac" + password).digest()
-        compute: dict[DigestType, tuple[int, Callable[[bytes, bytes], bytes]]] = {
+        compute: dict[DigestType, tuple[int, Callable[[bytes, Sequence[Buffer]], bytes]]] = {
             DigestType.DUMMY: (0, lambda _header, _payload: b""),
-            DigestType.CRC32C: (4, lambda header, payload: crc32c.crc32c(payload, crc32c.crc32c(header)).to_bytes(4, "big")),
-            DigestType.CRC32: (8, lambda header, payload: zlib.crc32(payload, zlib.crc32(header)).to_bytes(8, "big")),
+            DigestType.CRC32C: (4, _crc32c),
+            DigestType.CRC32: (8, _crc32),
             DigestType.HMAC: (20, self._hmac),
         }
         self._size, self._compute = compute[digest_type]
@@ -74,9 +79,13 @@ class Digest:
         """Bytes that an entry takes beside its payload."""
         return HEADER.size + self._size
 
-    def pack(self, ledger_id: int, entry_id: int, last_confirmed: int, length: int, payload: bytes) -> bytes:
+    def pack(self, ledger_id: int, entry_id: int, last_confirmed: int, length: int, *payload: Buffer) -> Body:
+        """A large payload is not copied."""
         header = HEADER.pack(ledger_id, entry_id, last_confirmed, length)
-        return b"".join((header, self._compute(header, payload), payload))
+        before = header + self._compute(header, payload)
+        if sum(map(len, payload)) <= JOINED_BYTES_MAX:
+            return (b"".join((before, *payload)),)
+        return (before, *payload)
 
     def unpack(self, ledger_id: int, entry_id: int, stored: bytes) -> Entry:
         """`entry_id` NO_ENTRY: whichever it is, as a bookie answers to the question for its last one. Raises `DigestMismatch`."""
@@ -86,11 +95,26 @@ class Digest:
         stored_ledger, stored_entry, last_confirmed, length = HEADER.unpack(header)
         if stored_ledger != ledger_id or entry_id not in (NO_ENTRY, stored_entry):
             raise DigestMismatch(f"asked for entry {ledger_id}:{entry_id}, got {stored_ledger}:{stored_entry}")
-        if self._compute(header, payload) != stored[HEADER.size : self.overhead]:
+        if self._compute(header, (payload,)) != stored[HEADER.size : self.overhead]:
             raise DigestMismatch(f"entry {ledger_id}:{stored_entry} does not match its {self.digest_type.name} digest")
         return Entry(ledger_id, stored_entry, last_confirmed, length, payload)
 
-    def _hmac(self, header: bytes, payload: bytes) -> bytes:
+    def _hmac(self, header: bytes, payload: Sequence[Buffer]) -> bytes:
         mac = hmac.new(self._mac_key, header, hashlib.sha1)
-        mac.update(payload)
+        for part in payload:
+            mac.update(part)
         return mac.digest()
+
+
+def _crc32c(header: bytes, payload: Sequence[Buffer]) -> bytes:
+    value = crc32c.crc32c(header)
+    for part in payload:
+        value = crc32c.crc32c(part, value)
+    return value.to_bytes(4, "big")
+
+
+def _crc32(header: bytes, payload: Sequence[Buffer]) -> bytes:
+    value = zlib.crc32(header)
+    for part in payload:
+        value = zlib.crc32(part, value)
+    return value.to_bytes(8, "big")

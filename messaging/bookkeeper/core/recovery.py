@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from messaging.bookkeeper.core.actions import ChooseReplacements, Failed, Finished, RecoveryAction, SendAdd, SendRead, WriteMetadata
-from messaging.bookkeeper.core.entries import NO_ENTRY, Digest, DigestMismatch, Entry
+from messaging.bookkeeper.core.entries import NO_ENTRY, Body, Digest, DigestMismatch, Entry
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from messaging.bookkeeper.core.packets import Status
 from messaging.bookkeeper.errors import BookkeeperError, MalformedMetadata, Unavailable, WrongPassword
@@ -51,7 +51,7 @@ class _Copy:
     """The entry that is being written again."""
 
     entry: Entry
-    body: bytes
+    body: Body
     waiting: set[int]
     acks: set[int] = field(default_factory=set)
 

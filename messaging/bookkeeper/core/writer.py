@@ -21,7 +21,7 @@ from messaging.bookkeeper.core.actions import (
     WriteMetadata,
     WriterAction,
 )
-from messaging.bookkeeper.core.entries import NO_ENTRY, Digest
+from messaging.bookkeeper.core.entries import NO_ENTRY, Body, Buffer, Digest
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata, LedgerState, Segment
 from messaging.bookkeeper.core.packets import Status
 from messaging.bookkeeper.errors import (
@@ -49,7 +49,7 @@ class _Pending:
     entry_id: int
     length: int
     size: int
-    body: bytes
+    body: Body
     acks: int = 0
 
 
@@ -86,16 +86,18 @@ class Writer:
 
     # --- what the user does ------------------------------------------------------------------------------------------------------
 
-    def append(self, payload: bytes) -> tuple[int, list[WriterAction]]:
-        """The entry's id, and what to do. Raises what ended the writer, or `LedgerClosed`."""
+    def append(self, *payload: Buffer) -> tuple[int, list[WriterAction]]:
+        """The entry's id, and what to do; `payload` may be in parts, which are not changed from now on. Raises what ended the
+        writer, or `LedgerClosed`."""
         if self.state is not WriterState.OPEN:
             raise self.error or LedgerClosed(f"ledger {self.metadata.ledger_id} was closed by this writer", self.metadata.ledger_id)
         entry_id = self._next_entry_id
         self._next_entry_id += 1
-        self._length += len(payload)
-        body = self._digest.pack(self.metadata.ledger_id, entry_id, self.last_confirmed, self._length, payload)
-        self._pending.append(_Pending(entry_id, self._length, len(payload), body))
-        self.pending_bytes += len(payload)
+        size = sum(map(len, payload))
+        self._length += size
+        body = self._digest.pack(self.metadata.ledger_id, entry_id, self.last_confirmed, self._length, *payload)
+        self._pending.append(_Pending(entry_id, self._length, size, body))
+        self.pending_bytes += size
         write_set = self._write_sets[entry_id % len(self._ensemble)]
         return entry_id, [
             SendAdd(slot, self._ensemble[slot], entry_id, body) for slot in write_set if slot not in self._failed_slots

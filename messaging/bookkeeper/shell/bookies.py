@@ -10,11 +10,12 @@ from collections.abc import Callable, Set
 from random import SystemRandom
 
 from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core.entries import NO_ENTRY, Body
 from messaging.bookkeeper.core.packets import Answer, Status
 from messaging.bookkeeper.core.placement import Candidate, Placement
 from messaging.bookkeeper.errors import BookkeeperError
 from messaging.bookkeeper.metadata.store import BookieAddress, MetadataStore
-from messaging.bookkeeper.shell.connection import BookieConnection
+from messaging.bookkeeper.shell.connection import BookieConnection, PlainConnection
 
 logger = logging.getLogger("bookkeeper")
 Call = Callable[[BookieConnection], None]
@@ -22,11 +23,12 @@ _WAITING_MAX = 10_000  # requests for a connection that is being made
 
 
 class _Peer:
-    """One bookie's connection: made when it is needed, and after a failure not at once again."""
+    """One bookie's connection of a kind: made when it is needed, and after a failure not at once again."""
 
-    def __init__(self, bookies: Bookies, bookie: str) -> None:
+    def __init__(self, bookies: Bookies, bookie: str, kind: type[BookieConnection]) -> None:
         self._bookies = bookies
         self._bookie = bookie
+        self._kind = kind
         self._connection: BookieConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[tuple[Call, Callable[[Answer], None], int]] = []
@@ -60,7 +62,7 @@ class _Peer:
         try:
             async with asyncio.timeout(config.connect_timeout_s):
                 address = self._bookies.address(self._bookie)
-                _, connection = await loop.create_connection(lambda: BookieConnection(config, self._lost), *address)
+                _, connection = await loop.create_connection(lambda: self._kind(config, self._lost), *address)
                 if config.ssl_context is not None:
                     await connection.start_tls()
         except (OSError, TimeoutError, ValueError) as error:
@@ -93,7 +95,7 @@ class Bookies:
         self._placement = Placement(chance or SystemRandom().random, config.require_racks)
         self._known: dict[str, BookieAddress] = {}
         self._registered: dict[str, BookieAddress] = {}
-        self._peers: dict[str, _Peer] = {}
+        self._peers: dict[tuple[str, type[BookieConnection]], _Peer] = {}
         self._failed_until_s: dict[str, float] = {}
         self._free_bytes: dict[str, int] = {}
         self._listing: asyncio.Task[None] | None = None
@@ -131,14 +133,17 @@ class Bookies:
         ledger_id: int,
         entry_id: int,
         key: bytes,
-        body: bytes,
+        body: Body,
         recovery: bool,
         answered: Callable[[Answer], None],
     ) -> None:
-        self._peer(bookie).call(lambda peer: peer.add(ledger_id, entry_id, key, body, recovery, answered), answered, len(body))
+        peer = self._peer(bookie, BookieConnection if recovery else PlainConnection)
+        peer.call(lambda peer: peer.add(ledger_id, entry_id, key, body, recovery, answered), answered, sum(map(len, body)))
 
     def read(self, bookie: str, ledger_id: int, entry_id: int, fence_key: bytes | None, answered: Callable[[Answer], None]) -> None:
-        self._peer(bookie).call(lambda peer: peer.read(ledger_id, entry_id, fence_key, answered), answered, 0)
+        plain = fence_key is None and entry_id != NO_ENTRY
+        peer = self._peer(bookie, PlainConnection if plain else BookieConnection)
+        peer.call(lambda peer: peer.read(ledger_id, entry_id, fence_key, answered), answered, 0)
 
     # --- choice
     # --------------------------------------------------------------------------------------------------------------------
@@ -174,10 +179,10 @@ class Bookies:
     # --- inside
     # --------------------------------------------------------------------------------------------------------------------
 
-    def _peer(self, bookie: str) -> _Peer:
-        peer = self._peers.get(bookie)
+    def _peer(self, bookie: str, kind: type[BookieConnection] = BookieConnection) -> _Peer:
+        peer = self._peers.get((bookie, kind))
         if peer is None:
-            peer = self._peers[bookie] = _Peer(self, bookie)
+            peer = self._peers[bookie, kind] = _Peer(self, bookie, kind)
         return peer
 
     async def _list(self) -> None:

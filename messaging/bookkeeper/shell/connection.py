@@ -1,4 +1,4 @@
-"""One connection to one bookie: requests with transaction ids, each answered once, by the bookie or by what happened to it.
+"""One connection to one bookie: requests with ids, each answered once, by the bookie or by what happened to it.
 
 An answer that comes after its request timed out is dropped: its id is gone.
 """
@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import TypeAlias, cast
 
 from messaging.bookkeeper.config import Config
-from messaging.bookkeeper.core import packets
+from messaging.bookkeeper.core import packets, plain_packets
+from messaging.bookkeeper.core.entries import Body, Buffer
 from messaging.bookkeeper.core.packets import Answer, FrameSplitter, Status
+from messaging.bookkeeper.core.plain_packets import Asked
 from messaging.bookkeeper.errors import ProtocolViolation
 
 Answered: TypeAlias = Callable[[Answer], None]
@@ -32,21 +34,19 @@ class BookieConnection(asyncio.Protocol):
         self._deadlines: deque[tuple[float, int]] = deque()  # all requests have the same timeout, so they end in their order
         self._timer: asyncio.TimerHandle | None = None
         self._last_txn_id = 0
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[Buffer] = []
         self._problem = "the bookie closed the connection"
         self.outstanding_bytes = 0
         self.closed = False
 
     # --- requests ----------------------------------------------------------------------------------------------------------------
 
-    def add(self, ledger_id: int, entry_id: int, key: bytes, body: bytes, recovery: bool, answered: Answered) -> None:
+    def add(self, ledger_id: int, entry_id: int, key: bytes, body: Body, recovery: bool, answered: Answered) -> None:
         """OVERLOADED comes at once if the bookie takes nothing any more."""
-        if self.outstanding_bytes + len(body) > self._config.bookie_bytes_max and self.outstanding_bytes:
-            answered(Answer(0, Status.OVERLOADED))
-            return
-        txn_id = self._register(answered, len(body))
+        size = sum(map(len, body))
+        txn_id = self._register_add(answered, size)
         if txn_id is not None:
-            self._send(packets.encode_add(txn_id, ledger_id, entry_id, key, len(body), recovery), body)
+            self._send(packets.encode_add(txn_id, ledger_id, entry_id, key, size, recovery), *body)
 
     def read(self, ledger_id: int, entry_id: int, fence_key: bytes | None, answered: Answered) -> None:
         txn_id = self._register(answered, 0)
@@ -95,11 +95,7 @@ class BookieConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for packet in self._splitter.feed(data):
-                answer = packets.decode_answer(packet)
-                request = self._requests.pop(answer.txn_id, None)
-                if request is not None:
-                    self.outstanding_bytes -= request[1]
-                    request[0](answer)
+                self._packet_received(packet)
         except ProtocolViolation as error:
             self.close(error.message)
 
@@ -109,6 +105,22 @@ class BookieConnection(asyncio.Protocol):
         self._end()
 
     # --- inside ------------------------------------------------------------------------------------------------------------------
+
+    def _packet_received(self, packet: bytes) -> None:
+        """Raises `ProtocolViolation`."""
+        self._answer(packets.decode_answer(packet))
+
+    def _answer(self, answer: Answer) -> None:
+        request = self._requests.pop(answer.txn_id, None)
+        if request is not None:
+            self.outstanding_bytes -= request[1]
+            request[0](answer)
+
+    def _register_add(self, answered: Answered, size: int) -> int | None:
+        if self.outstanding_bytes + size > self._config.bookie_bytes_max and self.outstanding_bytes:
+            answered(Answer(0, Status.OVERLOADED))
+            return None
+        return self._register(answered, size)
 
     def _register(self, answered: Answered, size: int) -> int | None:
         if self.closed:
@@ -123,7 +135,7 @@ class BookieConnection(asyncio.Protocol):
             self._timer = loop.call_later(self._config.request_timeout_s, self._expire)
         return self._last_txn_id
 
-    def _send(self, *parts: bytes) -> None:
+    def _send(self, *parts: Buffer) -> None:
         """What is sent in one turn of the loop goes in one call."""
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -139,10 +151,7 @@ class BookieConnection(asyncio.Protocol):
         now = loop.time()
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._requests):
             _, txn_id = self._deadlines.popleft()
-            request = self._requests.pop(txn_id, None)
-            if request is not None:
-                self.outstanding_bytes -= request[1]
-                request[0](Answer(txn_id, Status.TIMED_OUT))
+            self._answer(Answer(txn_id, Status.TIMED_OUT))
         self._timer = None
         if self._deadlines and not self.closed:
             pause_s = max(self._deadlines[0][0] - now, self._config.request_timeout_s / _TICKS_OF_A_TIMEOUT / 10)
@@ -159,3 +168,37 @@ class BookieConnection(asyncio.Protocol):
         for txn_id, (answered, _) in requests.items():
             answered(Answer(txn_id, Status.CONNECTION_LOST))
         self._lost(self._problem)
+
+
+class PlainConnection(BookieConnection):
+    """For adds and reads in version 2, nearly all that a bookie is asked. Where two ask for the same, the first answer is both's:
+    they are the same request to the same bookie. TLS is started in version 3, before the first of them."""
+
+    def __init__(self, config: Config, lost: Callable[[str], None]) -> None:
+        super().__init__(config, lost)
+        self._asked: dict[Asked, list[int]] = {}  # those that wait for the same answer, by the ids that they have here
+
+    def add(self, ledger_id: int, entry_id: int, key: bytes, body: Body, recovery: bool, answered: Answered) -> None:
+        assert not recovery, "an answer to it could be taken for that to a writer's"
+        size = sum(map(len, body))
+        if self._ask(Asked(plain_packets.ADD, ledger_id, entry_id), self._register_add(answered, size)):
+            self._send(plain_packets.encode_add(key, size), *body)
+
+    def read(self, ledger_id: int, entry_id: int, fence_key: bytes | None, answered: Answered) -> None:
+        assert fence_key is None and entry_id >= 0, "an answer to it could be taken for that to a plain read"
+        if self._ask(Asked(plain_packets.READ, ledger_id, entry_id), self._register(answered, 0)):
+            self._send(plain_packets.encode_read(ledger_id, entry_id))
+
+    def _ask(self, asked: Asked, txn_id: int | None) -> bool:
+        if txn_id is None:
+            return False
+        self._asked.setdefault(asked, []).append(txn_id)
+        return True
+
+    def _packet_received(self, packet: bytes) -> None:
+        if not plain_packets.is_plain(packet):
+            super()._packet_received(packet)
+            return
+        asked, status, body = plain_packets.decode_answer(packet)
+        for txn_id in self._asked.pop(asked, ()):
+            self._answer(Answer(txn_id, status, body))

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Set
 
 from messaging.bookkeeper.core.actions import Confirmed, Failed, Finished, SendAdd, WriteMetadata, WriterAction
-from messaging.bookkeeper.core.entries import Digest
+from messaging.bookkeeper.core.entries import Buffer, Digest
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.core.packets import Answer, Status
 from messaging.bookkeeper.core.writer import Writer, WriterState
@@ -73,14 +73,14 @@ class LedgerWriter:
         """What ended this writer, if anything did."""
         return self._machine.error
 
-    def append(self, payload: bytes) -> asyncio.Future[int]:
-        """Raises what ended the writer, or `EntryTooLarge`. `writable` tells when there is room; this does not wait."""
-        if len(payload) > self._entry_bytes_max:
-            problem = (
-                f"an entry of {len(payload)} bytes is above the limit of {self._entry_bytes_max} (frame_bytes_max less headers)"
-            )
+    def append(self, *payload: Buffer) -> asyncio.Future[int]:
+        """One entry; its payload may be in parts, which are not changed until it is confirmed. Raises what ended the writer, or
+        `EntryTooLarge`. `writable` tells when there is room; this does not wait."""
+        size = sum(map(len, payload))
+        if size > self._entry_bytes_max:
+            problem = f"an entry of {size} bytes is above the limit of {self._entry_bytes_max} (frame_bytes_max less headers)"
             raise EntryTooLarge(problem, self.ledger_id)
-        entry_id, actions = self._machine.append(payload)
+        entry_id, actions = self._machine.append(*payload)
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._futures.append((entry_id, future))
         self._take(actions)

@@ -264,6 +264,7 @@ class Broker:
             topics.partitioned.on_grown.append(news.topic_grown)
             for counts in self.stored_counts:
                 counts.on_made.append(news.made)
+            limits = topics.services.limits
             self.fleet_limits = FleetLimits(
                 settings.broker_id,
                 self.owners,
@@ -271,7 +272,10 @@ class Broker:
                 self.other_brokers,
                 self.background,
                 self.peers,
-                topics.services.limits,
+                limits.producers,
+                limits.consumers,
+                limits.rate_limits,
+                limits.stored_bytes,
                 monotonic,
             )
 

@@ -41,9 +41,12 @@ def encoded_bytes(header: bytes, size: int, count: int) -> int:
     return _FIXED.size + 4 * count + len(header) + size
 
 
-def encode(header: bytes, data: Buffer, end_offsets: array[int], first_entry: int, after_entry: int, end_bytes: int) -> bytes:
+def encode(
+    header: bytes, data: Buffer, end_offsets: array[int], first_entry: int, after_entry: int, end_bytes: int
+) -> tuple[bytes, Buffer]:
+    """What precedes the data, and the data, which is not copied."""
     fixed = _FIXED.pack(VERSION, len(end_offsets), len(header), first_entry, after_entry, end_bytes)
-    return b"".join((fixed, _little_endian(end_offsets).tobytes(), header, data))
+    return b"".join((fixed, _little_endian(end_offsets).tobytes(), header)), data
 
 
 def decode(ledger_id: int, number: int, payload: bytes) -> StoredBlock:

@@ -101,7 +101,7 @@ class BookkeeperLedgerWriter:
         first, size = self.next_entry, len(data)
         payload = encode(header, data, end_offsets, first, self._after, self.length_bytes + size)
         try:
-            future = self.bookkeeper.append(payload)
+            future = self.bookkeeper.append(*payload)
         except AddTooLarge as error:
             raise EntryTooLarge(f"a block of {size} bytes does not fit: {error}", self.ledger_id) from None
         except BookkeeperError as error:  # it ended, and whoever waits is told

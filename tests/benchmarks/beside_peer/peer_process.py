@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.benchmarks import processes
@@ -20,6 +22,19 @@ from tests.benchmarks.processes import Cost
 
 _START_S = 90.0
 _HTTP_S = 30.0
+_MEMORY = "-Xms1g -Xmx1g -XX:MaxDirectMemorySize=2g"
+# Entries on as many bookies as ours, otherwise what a Pulsar is shipped with and what makes the two do the same.
+_ON_BOOKIES = {
+    "managedLedgerDefaultEnsembleSize": "3",
+    "managedLedgerDefaultWriteQuorum": "3",
+    "managedLedgerDefaultAckQuorum": "2",
+    "managedLedgerDigestType": "CRC32C",
+    "bookkeeperUseV2WireProtocol": "true",
+    "bookkeeperNumberOfChannelsPerBookie": "16",
+    "loadBalancerEnabled": "false",
+    "functionsWorkerEnabled": "false",
+    "allowAutoTopicCreationType": "non-partitioned",
+}
 
 
 class PeerBroker:
@@ -27,26 +42,29 @@ class PeerBroker:
 
     def __init__(self, script: Path, folder: Path, **settings: str) -> None:
         """`settings` are added to its configuration. What is in `folder` of a peer that was killed is what this one starts on."""
-        broker_port, web_port = _free_port(), _free_port()
-        self.address = ("127.0.0.1", broker_port)
-        self._web = f"http://127.0.0.1:{web_port}/admin/v2"
-        self.log = (folder / "peer.log").open("wb")
+        self._prepare(folder)
         data = folder / "peer"
+        added = folder / "peer-added.conf"
+        added.write_text(_lines(settings))
+        ports = (str(self.address[1]), str(self._web_port))
+        self._start([script, "standalone", *ports], folder, {"DATA_DIR": str(data), "EXTRA_CONF": str(added)})
+        self._must_sync(data / "standalone.conf")
+
+    def _prepare(self, folder: Path) -> None:
+        self.address = ("127.0.0.1", _free_port())
+        self._web_port = _free_port()
+        self._web = f"http://127.0.0.1:{self._web_port}/admin/v2"
+        self.log = (folder / "peer.log").open("wb")
+
+    def _start(self, command: Sequence[str | Path], folder: Path, variables: Mapping[str, str]) -> None:
         # What a virtual machine unpacks for itself would stay in the temporary folder, since the peer is killed.
         unpacked = folder / "peer-unpacked"
         unpacked.mkdir(exist_ok=True)
-        added = folder / "peer-added.conf"
-        added.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         start = time.perf_counter()
-        variables = os.environ | {
-            "DATA_DIR": str(data),
-            "EXTRA_CONF": str(added),
-            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={unpacked}",
-        }
-        self.process = processes.start([script, "standalone", str(broker_port), str(web_port)], self.log, variables)
+        options = {"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={unpacked}"}
+        self.process = processes.start(command, self.log, os.environ | variables | options)
         self._wait(folder / "peer.log")
         self.start_s = time.perf_counter() - start
-        self._must_sync(data / "standalone.conf")
         self.version = self._get("/brokers/version").strip().strip('"')
 
     def cost(self) -> Cost:
@@ -91,6 +109,50 @@ class PeerBroker:
     def _get(self, path: str) -> str:
         with urllib.request.urlopen(self._web + path, timeout=_HTTP_S) as answer:
             return str(answer.read().decode())
+
+
+class PeerOnBookies(PeerBroker):
+    """A broker of the peer on bookies that run already, with its metadata in their ZooKeeper; they have to sync their journals.
+
+    Expected of the script: ``SCRIPT java CLASS ARGUMENTS`` runs a class of the peer, with the options in MEMORY."""
+
+    def __init__(self, script: Path, folder: Path, zookeeper: str, **settings: str) -> None:
+        """`zookeeper`: host:port, whose root of ledgers is /ledgers."""
+        self._prepare(folder)
+        cluster = "standalone"
+        configuration = folder / "broker.conf"
+        store = f"zk:{zookeeper}"
+        configuration.write_text(
+            _lines(
+                {
+                    "metadataStoreUrl": store,
+                    "configurationMetadataStoreUrl": store,
+                    "clusterName": cluster,
+                    "bindAddress": self.address[0],
+                    "advertisedAddress": self.address[0],
+                    "brokerServicePort": str(self.address[1]),
+                    "webServicePort": str(self._web_port),
+                }
+                | _ON_BOOKIES
+                | settings
+            )
+        )
+        arguments = ["--cluster", cluster, "--metadata-store", store, "--configuration-metadata-store", store]
+        arguments += ["--web-service-url", self._web, "--broker-service-url", f"pulsar://127.0.0.1:{self.address[1]}"]
+        made = subprocess.run(
+            [script, "java", "org.apache.pulsar.PulsarClusterMetadataSetup", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            raise Stalled(f"the peer's metadata could not be made: {(made.stdout + made.stderr)[-1500:]}")
+        starter: list[str | Path] = [script, "java", "org.apache.pulsar.PulsarBrokerStarter", "-c", configuration]
+        self._start(starter, folder, {"MEMORY": _MEMORY})
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 def _free_port() -> int:

@@ -15,7 +15,7 @@ from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.core.entries import DigestType
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata, LedgerState, Segment
-from messaging.bookkeeper.core.packets import Answer, Status
+from messaging.bookkeeper.core.packets import Status
 from messaging.bookkeeper.errors import (
     CorruptEntry,
     EntryTooLarge,
@@ -32,7 +32,6 @@ from messaging.bookkeeper.errors import (
 )
 from messaging.bookkeeper.metadata.memory import MemoryMetadataStore
 from messaging.bookkeeper.metadata.store import BookieAddress, MetadataConflict, NodeChange, UnknownOutcome
-from messaging.bookkeeper.shell.connection import BookieConnection
 from tests.support.bookkeeper.fake_bookie import FakeBookie, FakeCluster
 from tests.support.waiting import eventually
 
@@ -403,47 +402,20 @@ async def _some_metadata() -> LedgerMetadata:
     return replace(LedgerMetadata(1, 1, 1, 1, (Segment(0, ("a",)),)), version=None)
 
 
-# --- connections ----------------------------------------------------------------------------------------------------
-
-
-async def _connected(bookie: FakeBookie, config: Config, lost: list[str]) -> BookieConnection:
-    host, _, port = bookie.name.partition(":")
-    _, connection = await asyncio.get_running_loop().create_connection(
-        lambda: BookieConnection(config, lost.append), host, int(port)
-    )
-    return connection
-
-
-async def test_p4_an_answer_that_comes_too_late_answers_nothing_else(cluster: FakeCluster) -> None:
-    bookie = next(iter(cluster.bookies.values()))
-    lost: list[str] = []
-    connection = await _connected(bookie, Config(request_timeout_s=0.05), lost)
-    answers: list[Answer] = []
-    bookie.silent = True
-    connection.read(1, 2, None, answers.append)
-    await eventually(lambda: answers)
-    assert answers[0].status is Status.TIMED_OUT
-    late = pb.Response(header=pb.Header(version=3, operation=pb.READ_ENTRY, txnId=answers[0].txn_id), status=0)
-    late.readResponse.status, late.readResponse.ledgerId, late.readResponse.entryId, late.readResponse.body = 0, 1, 2, b"unfenced"
-    packet = late.SerializeToString()
-    connection.read(1, 2, b"key", answers.append)
-    connection.data_received(len(packet).to_bytes(4, "big") + packet)
-    assert len(answers) == 1, "the fencing read of the same entry is still not answered"
-    connection.close()
-    assert [answer.status for answer in answers] == [Status.TIMED_OUT, Status.CONNECTION_LOST] and len(lost) == 1
-
-
-async def test_a_bookie_that_breaks_the_protocol_is_left(cluster: FakeCluster) -> None:
-    bookie = next(iter(cluster.bookies.values()))
-    lost: list[str] = []
-    connection = await _connected(bookie, Config(), lost)
-    bookie.garbage = True
-    answers: list[Answer] = []
-    connection.disk_space(answers.append)
-    await eventually(lambda: lost)
-    assert answers[0].status is Status.CONNECTION_LOST and "no response of version 3" in lost[0]
-    connection.read(1, 1, None, answers.append)
-    assert answers[1].status is Status.CONNECTION_LOST
+async def test_p4_what_fences_or_recovers_never_goes_the_plain_way(cluster: FakeCluster) -> None:
+    client = await cluster.client()
+    writer = await client.create()
+    await asyncio.gather(*(writer.append(b"x") for _ in range(5)))
+    reader = await client.recover(writer.ledger_id)
+    await reader.read(0, 4)
+    requests = [request for bookie in cluster.bookies.values() for request in bookie.requests]
+    versions = {
+        (request.header.version, request.readRequest.flag == 1 or request.addRequest.flag == 1, request.header.operation)
+        for request in requests
+        if request.header.operation in (pb.ADD_ENTRY, pb.READ_ENTRY)
+    }
+    assert versions >= {(2, False, pb.ADD_ENTRY), (2, False, pb.READ_ENTRY), (3, True, pb.READ_ENTRY), (3, True, pb.ADD_ENTRY)}
+    assert not any(version == 2 and special for version, special, _ in versions)
 
 
 async def test_tls_is_started_on_the_same_connection(cluster: FakeCluster) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper import generate
-from messaging.bookkeeper.core import packets
+from messaging.bookkeeper.core import packets, plain_packets
 from messaging.bookkeeper.core.entries import HEADER, NO_ENTRY, Digest, DigestMismatch, DigestType, master_key
 from messaging.bookkeeper.core.packets import FrameSplitter, Status, decode_answer
 from messaging.bookkeeper.errors import ProtocolViolation
@@ -31,7 +31,7 @@ def test_the_generated_code_is_that_of_the_schema() -> None:
 
 @pytest.mark.parametrize(("digest_type", "password", "expected"), VECTORS)
 def test_an_entry_has_its_ids_its_length_and_its_digest(digest_type: DigestType, password: bytes, expected: str) -> None:
-    stored = Digest(digest_type, password).pack(7, 3, 2, 11, PAYLOAD)
+    stored = b"".join(Digest(digest_type, password).pack(7, 3, 2, 11, PAYLOAD))
     assert stored[:32].hex() == "000000000000000700000000000000030000000000000002000000000000000b"
     assert stored[32:-11].hex() == expected
     assert stored[-11:] == PAYLOAD
@@ -40,14 +40,14 @@ def test_an_entry_has_its_ids_its_length_and_its_digest(digest_type: DigestType,
 @pytest.mark.parametrize(("digest_type", "password", "_expected"), VECTORS)
 def test_an_entry_is_read_as_it_was_written(digest_type: DigestType, password: bytes, _expected: str) -> None:
     digest = Digest(digest_type, password)
-    entry = digest.unpack(7, 3, digest.pack(7, 3, 2, 11, PAYLOAD))
+    entry = digest.unpack(7, 3, b"".join(digest.pack(7, 3, 2, 11, PAYLOAD)))
     assert (entry.entry_id, entry.last_confirmed, entry.length, entry.payload) == (3, 2, 11, PAYLOAD)
 
 
 @pytest.mark.parametrize("digest_type", [DigestType.CRC32C, DigestType.CRC32, DigestType.HMAC])
 def test_one_changed_bit_anywhere_is_noticed(digest_type: DigestType) -> None:
     digest = Digest(digest_type, b"")
-    stored = digest.pack(7, 3, 2, 11, PAYLOAD)
+    stored = b"".join(digest.pack(7, 3, 2, 11, PAYLOAD))
     for position in range(len(stored)):
         damaged = bytearray(stored)
         damaged[position] ^= 1
@@ -57,7 +57,7 @@ def test_one_changed_bit_anywhere_is_noticed(digest_type: DigestType) -> None:
 
 def test_an_entry_of_another_id_is_no_answer() -> None:
     digest = Digest(DigestType.CRC32C, b"")
-    stored = digest.pack(7, 3, 2, 11, PAYLOAD)
+    stored = b"".join(digest.pack(7, 3, 2, 11, PAYLOAD))
     with pytest.raises(DigestMismatch, match="asked for entry 7:4, got 7:3"):
         digest.unpack(7, 4, stored)
     with pytest.raises(DigestMismatch, match="asked for entry 8:-1, got 7:3"):
@@ -67,9 +67,19 @@ def test_an_entry_of_another_id_is_no_answer() -> None:
 
 def test_p14_a_payload_may_be_empty() -> None:
     digest = Digest(DigestType.CRC32C, b"")
-    assert digest.unpack(1, 0, digest.pack(1, 0, -1, 0, b"")).payload == b""
+    assert digest.unpack(1, 0, b"".join(digest.pack(1, 0, -1, 0, b""))).payload == b""
     with pytest.raises(DigestMismatch, match="35 bytes"):
         digest.unpack(1, 0, bytes(35))
+
+
+@pytest.mark.parametrize("digest_type", list(DigestType))
+def test_a_large_payload_in_parts_is_not_copied(digest_type: DigestType) -> None:
+    digest, payload = Digest(digest_type, b""), bytes(range(256)) * 40
+    parts = (payload[:5], memoryview(payload)[5:])
+    body = digest.pack(7, 3, 2, 20_000, *parts)
+    assert body[1] is parts[0] and body[2] is parts[1]
+    assert digest.unpack(7, 3, b"".join(body)).payload == payload
+    assert len(digest.pack(7, 3, 2, 11, b"hello ", b"world")) == 1, "a small one is less work in one piece"
 
 
 def test_the_master_key_is_of_the_password() -> None:
@@ -83,7 +93,7 @@ def test_the_master_key_is_of_the_password() -> None:
     [(0, 0, 0), (1, 7, 3), (2**40, 2**62, 2**61), (300, 2**31, 129), (2**14, 127, 2**21), (2**14 - 1, 128, 2**21 - 1)],
 )
 def test_an_add_that_is_encoded_by_hand_is_what_protobuf_reads(txn_id: int, ledger_id: int, entry_id: int, recovery: bool) -> None:
-    body = Digest(DigestType.CRC32C, b"").pack(ledger_id, entry_id, -1, 300, bytes(300))
+    body = b"".join(Digest(DigestType.CRC32C, b"").pack(ledger_id, entry_id, -1, 300, bytes(300)))
     frame = packets.encode_add(txn_id, ledger_id, entry_id, master_key(b""), len(body), recovery) + body
     request = pb.Request.FromString(frame[4:])
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -101,6 +111,28 @@ def test_a_fencing_read_has_the_key_the_flag_and_priority() -> None:
     assert (request.readRequest.entryId, request.readRequest.flag, request.readRequest.masterKey) == (-1, 1, master_key(b"x"))
     plain = pb.Request.FromString(packets.encode_read(9, 7, 3)[4:])
     assert not plain.readRequest.HasField("flag") and not plain.readRequest.HasField("masterKey")
+
+
+def test_plain_packets_are_those_of_version_2() -> None:
+    """The read against a vector that was computed from the public description."""
+    assert plain_packets.encode_read(7, 3).hex() == "00000014" + "02020000" + "0000000000000007" + "0000000000000003"
+    (body,) = Digest(DigestType.CRC32C, b"").pack(7, 3, 2, 11, PAYLOAD)
+    frame = plain_packets.encode_add(master_key(b""), len(body)) + body
+    assert frame[:8].hex() == f"{len(frame) - 4:08x}" + "02010000"
+    assert frame[8:28] == master_key(b"") and frame[28:] == body
+
+
+@pytest.mark.parametrize(("error", "status"), [(0, Status.OK), (2, Status.NO_ENTRY), (104, Status.FENCED), (9, Status.UNKNOWN)])
+def test_a_plain_answer_says_what_was_asked(error: int, status: Status) -> None:
+    packet = bytes.fromhex("02020000") + error.to_bytes(4, "big") + bytes(7) + b"\x07" + bytes(7) + b"\x03stored"
+    assert plain_packets.is_plain(packet)
+    assert plain_packets.decode_answer(packet) == ((plain_packets.READ, 7, 3), status, b"stored")
+
+
+@pytest.mark.parametrize("packet", [b"\x02\x02", b"\x03\x02" + bytes(22), b"\x02\x03" + bytes(22)])
+def test_what_is_no_plain_answer_is_a_violation_of_the_protocol(packet: bytes) -> None:
+    with pytest.raises(ProtocolViolation, match="no response of version 2"):
+        plain_packets.decode_answer(packet)
 
 
 def test_both_statuses_of_an_answer_count() -> None:

@@ -16,7 +16,7 @@ from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry, NotEnough
 
 DIGEST = Digest(DigestType.CRC32C, b"")
 METADATA = LedgerMetadata(7, 3, 3, 2, (Segment(0, ("a", "b", "c")),))
-BODY = DIGEST.pack(7, 1, 0, 5, b"hello")
+BODY = b"".join(DIGEST.pack(7, 1, 0, 5, b"hello"))
 
 
 def test_bookies_are_asked_one_after_the_other() -> None:

@@ -21,7 +21,7 @@ MARKED = replace(OPEN, state=LedgerState.IN_RECOVERY, version=1)
 
 def stored(entry_id: int, last_confirmed: int) -> bytes:
     """Each payload has one byte."""
-    return DIGEST.pack(7, entry_id, last_confirmed, entry_id + 1, b"x")
+    return b"".join(DIGEST.pack(7, entry_id, last_confirmed, entry_id + 1, b"x"))
 
 
 class Driver:
@@ -83,7 +83,10 @@ def test_the_last_entry_is_found_and_written_again() -> None:
     driver.all_say(3, *[Status.NO_ENTRY] * 3)
     closed = driver.run()
     assert (closed.state, closed.last_entry_id, closed.length) == (LedgerState.CLOSED, 2, 3)
-    assert {(send.entry_id, DIGEST.unpack(7, send.entry_id, send.body).last_confirmed) for send in driver.sent} == {(1, 0), (2, 1)}
+    assert {(send.entry_id, DIGEST.unpack(7, send.entry_id, b"".join(send.body)).last_confirmed) for send in driver.sent} == {
+        (1, 0),
+        (2, 1),
+    }
 
 
 def test_a_closed_ledger_is_as_it_is() -> None:

@@ -79,7 +79,9 @@ def test_p6_the_length_is_of_all_payloads_up_to_and_with_the_entry() -> None:
     writer = writer_with([])
     actions = [writer.append(payload)[1] for payload in (b"12345", b"", b"123")]
     lengths = [
-        DIGEST.unpack(7, index, sends[0].body).length for index, sends in enumerate(actions) if isinstance(sends[0], SendAdd)
+        DIGEST.unpack(7, index, b"".join(sends[0].body)).length
+        for index, sends in enumerate(actions)
+        if isinstance(sends[0], SendAdd)
     ]
     assert lengths == [5, 5, 8]
     ok(writer, 0, 0, 1)
@@ -92,7 +94,7 @@ def test_entries_carry_what_was_confirmed_before_them() -> None:
     writer.append(b"x")
     ok(writer, 0, 0, 1)
     (send, *_) = writer.append(b"y")[1]
-    assert isinstance(send, SendAdd) and DIGEST.unpack(7, 1, send.body).last_confirmed == 0
+    assert isinstance(send, SendAdd) and DIGEST.unpack(7, 1, b"".join(send.body)).last_confirmed == 0
 
 
 def test_p1_nothing_is_confirmed_while_the_ensemble_changes() -> None:

@@ -80,7 +80,7 @@ class Process:
         bookie = self.world.bookies[action.bookie]
 
         def serve(reply: Callable[[Status, bytes], None]) -> None:
-            status = bookie.add(action.entry_id, action.body, self.world.digest.master_key, recovery)
+            status = bookie.add(action.entry_id, b"".join(action.body), self.world.digest.master_key, recovery)
             if status is not Status.OK:
                 reply(status, b"")
                 return

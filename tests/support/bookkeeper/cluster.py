@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -23,7 +23,8 @@ _DEBIAN_ZOOKEEPER = Path("/etc/zookeeper/conf/environment")
 _OPENED = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "jdk.internal.misc", "java.io", "java.util.zip")
 ]
-_JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m", *_OPENED]
+_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MaxDirectMemorySize=256m")
+_JAVA = ["java", *_SMALL, *_OPENED]
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 _CLASS_PATH = f"{HOME}/classes:{HOME}/lib/*"
 
@@ -100,9 +101,14 @@ class Server:
 
 
 class Cluster:
-    """`bookies[i]` is registered as `names[i]`."""
+    """`bookies[i]` is registered as `names[i]`. `settings` of the bookies and `options` of their Java virtual machines are those
+    of tests, unless others are named."""
 
-    def __init__(self, folder: Path, bookies: int) -> None:
+    def __init__(
+        self, folder: Path, bookies: int, settings: Mapping[str, object] | None = None, options: Sequence[str] = _SMALL
+    ) -> None:
+        self._settings = dict(settings or {})
+        self._options = options
         self.folder = folder
         self.zookeeper_port = free_port()
         self.hosts = f"127.0.0.1:{self.zookeeper_port}"
@@ -226,10 +232,10 @@ class Cluster:
             "logSizeLimit": 4 * 1024 * 1024,
             "entryLogFilePreallocationEnabled": "false",
             "flushInterval": 1000,
-        }
+        } | self._settings
         (folder / "bookie.conf").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         main = ["org.apache.bookkeeper.server.Main", "--conf", str(folder / "bookie.conf")]
-        return Server(folder, [*_JAVA, _QUIET, "-cp", _CLASS_PATH, *main], port)
+        return Server(folder, ["java", *self._options, *_OPENED, _QUIET, "-cp", _CLASS_PATH, *main], port)
 
 
 class Peer:

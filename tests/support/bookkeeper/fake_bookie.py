@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import struct
 from dataclasses import dataclass, field
 
 from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.client import BookkeeperClient
 from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core import plain_packets
 from messaging.bookkeeper.core.packets import Status
+from messaging.bookkeeper.core.plain_packets import is_plain
 from messaging.bookkeeper.metadata.memory import MemoryMetadataStore
 from messaging.bookkeeper.metadata.store import BookieAddress, MetadataStore
 
@@ -52,11 +55,16 @@ class FakeBookie:
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
-                request = pb.Request.FromString(await reader.readexactly(size))
+                received = await reader.readexactly(size)
+                plain = is_plain(received)
+                request = _of_version_3(received) if plain else pb.Request.FromString(received)
                 self.requests.append(request)
                 if self.silent:
                     continue
-                packet = b"\x02garbage" if self.garbage else self._answer(request).SerializeToString()
+                response = self._answer(request)
+                packet = _of_version_2(response) if plain else response.SerializeToString()
+                if self.garbage:
+                    packet = b"\x02garbage"
                 writer.write(len(packet).to_bytes(4, "big") + packet)
                 if request.header.operation == pb.START_TLS and self._context is not None:
                     await writer.start_tls(self._context)
@@ -110,6 +118,26 @@ class FakeBookie:
             return Status.NO_LEDGER.value, b""
         body = entries.get(max(entries) if read.entryId == -1 else read.entryId)
         return (Status.NO_ENTRY.value, b"") if body is None else (0, body)
+
+
+def _of_version_3(packet: bytes) -> pb.Request:
+    """The same request: an add, or a read that does not fence."""
+    if packet[1] == plain_packets.ADD:
+        ledger_id, entry_id = struct.unpack_from(">qq", packet, 24)
+        add = pb.AddRequest(ledgerId=ledger_id, entryId=entry_id, masterKey=packet[4:24], body=packet[24:])
+        return pb.Request(header=pb.Header(version=2, operation=pb.ADD_ENTRY), addRequest=add)
+    ledger_id, entry_id = struct.unpack_from(">qq", packet, 4)
+    read = pb.ReadRequest(ledgerId=ledger_id, entryId=entry_id)
+    return pb.Request(header=pb.Header(version=2, operation=pb.READ_ENTRY), readRequest=read)
+
+
+def _of_version_2(response: pb.Response) -> bytes:
+    error = {0: 0, 402: 1, 403: 2, 404: 100}.get(response.status, response.status - 400)
+    if response.HasField("addResponse"):
+        add = response.addResponse
+        return struct.pack(">BBHIqq", 2, plain_packets.ADD, 0, error, add.ledgerId, add.entryId)
+    read = response.readResponse
+    return struct.pack(">BBHIqq", 2, plain_packets.READ, 0, error, read.ledgerId, read.entryId) + read.body
 
 
 @dataclass

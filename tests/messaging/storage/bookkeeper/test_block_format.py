@@ -10,7 +10,7 @@ from messaging.storage.bookkeeper.block_format import OVERHEAD_BYTES, decode, en
 
 
 def test_a_block_comes_back() -> None:
-    payload = encode(b"header", b"onetwo", array("I", [3, 3, 6]), 100, 90, 5000)
+    payload = b"".join(encode(b"header", b"onetwo", array("I", [3, 3, 6]), 100, 90, 5000))
     assert len(payload) == encoded_bytes(b"header", 6, 3)
     stored = decode(7, 12, payload)
     block = stored.block
@@ -20,7 +20,7 @@ def test_a_block_comes_back() -> None:
 
 
 def test_offsets_are_stored_least_byte_first() -> None:
-    payload = encode(b"", b"x" * 258, array("I", [258]), 0, -1, 258)
+    payload = b"".join(encode(b"", b"x" * 258, array("I", [258]), 0, -1, 258))
     assert payload[OVERHEAD_BYTES : OVERHEAD_BYTES + 4] == b"\x02\x01\x00\x00"
 
 
@@ -36,6 +36,6 @@ def test_offsets_are_stored_least_byte_first() -> None:
     ],
 )
 def test_what_is_no_block_is_refused(change: object, says: str) -> None:
-    payload = encode(b"h", b"abc", array("I", [1, 3]), 5, 4, 3)
+    payload = b"".join(encode(b"h", b"abc", array("I", [1, 3]), 5, 4, 3))
     with pytest.raises(ValueError, match=says):
         decode(1, 0, change(payload))  # type: ignore[operator]

@@ -1,0 +1,76 @@
+"""One connection to one bookie: who is answered by what, and when it is given up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from messaging.bookkeeper import bookkeeper_pb2 as pb
+from messaging.bookkeeper.config import Config
+from messaging.bookkeeper.core.entries import Digest, DigestType
+from messaging.bookkeeper.core.packets import Answer, Status
+from messaging.bookkeeper.shell.connection import BookieConnection, PlainConnection
+from tests.support.bookkeeper.fake_bookie import FakeBookie, FakeCluster
+from tests.support.waiting import eventually
+
+
+async def _connected(
+    bookie: FakeBookie, config: Config, lost: list[str], kind: type[BookieConnection] = BookieConnection
+) -> BookieConnection:
+    host, _, port = bookie.name.partition(":")
+    _, connection = await asyncio.get_running_loop().create_connection(lambda: kind(config, lost.append), host, int(port))
+    return connection
+
+
+async def test_p4_an_answer_that_comes_too_late_answers_nothing_else(cluster: FakeCluster) -> None:
+    bookie = next(iter(cluster.bookies.values()))
+    lost: list[str] = []
+    connection = await _connected(bookie, Config(request_timeout_s=0.05), lost)
+    answers: list[Answer] = []
+    bookie.silent = True
+    connection.read(1, 2, None, answers.append)
+    await eventually(lambda: answers)
+    assert answers[0].status is Status.TIMED_OUT
+    late = pb.Response(header=pb.Header(version=3, operation=pb.READ_ENTRY, txnId=answers[0].txn_id), status=0)
+    late.readResponse.status, late.readResponse.ledgerId, late.readResponse.entryId, late.readResponse.body = 0, 1, 2, b"unfenced"
+    packet = late.SerializeToString()
+    connection.read(1, 2, b"key", answers.append)
+    connection.data_received(len(packet).to_bytes(4, "big") + packet)
+    assert len(answers) == 1, "the fencing read of the same entry is still not answered"
+    connection.close()
+    assert [answer.status for answer in answers] == [Status.TIMED_OUT, Status.CONNECTION_LOST] and len(lost) == 1
+
+
+async def test_plain_requests_for_the_same_have_the_same_answer(cluster: FakeCluster) -> None:
+    """Version 2 has no transaction ids. A late answer answers whoever asks the same."""
+    bookie = next(iter(cluster.bookies.values()))
+    lost: list[str] = []
+    connection = await _connected(bookie, Config(request_timeout_s=0.05), lost, PlainConnection)
+    answers: list[Answer] = []
+    bookie.silent = True
+    connection.read(1, 2, None, answers.append)
+    await eventually(lambda: answers)
+    assert answers[0].status is Status.TIMED_OUT
+    (body,) = Digest(DigestType.DUMMY, b"").pack(1, 2, 1, 5, b"hello")
+    connection.read(1, 2, None, answers.append)
+    connection.read(1, 2, None, answers.append)
+    connection.read(1, 3, None, answers.append)
+    connection.add(1, 2, b"", (body,), False, answers.append)
+    packet = bytes.fromhex("02020000" + "00000000" + "0000000000000001" + "0000000000000002") + body
+    connection.data_received((len(packet).to_bytes(4, "big") + packet) * 2)
+    assert [(answer.status, answer.body) for answer in answers[1:]] == [(Status.OK, body)] * 2
+    assert connection.outstanding_bytes == len(body), "the add of the same entry is not answered by a read"
+    connection.close()
+    assert [answer.status for answer in answers[3:]] == [Status.CONNECTION_LOST] * 2 and len(lost) == 1
+
+
+async def test_a_bookie_that_breaks_the_protocol_is_left(cluster: FakeCluster) -> None:
+    bookie = next(iter(cluster.bookies.values()))
+    lost: list[str] = []
+    connection = await _connected(bookie, Config(), lost)
+    bookie.garbage = True
+    answers: list[Answer] = []
+    connection.disk_space(answers.append)
+    await eventually(lambda: lost)
+    assert answers[0].status is Status.CONNECTION_LOST and "no response of version 3" in lost[0]
+    connection.read(1, 1, None, answers.append)
+    assert answers[1].status is Status.CONNECTION_LOST
