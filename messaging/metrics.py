@@ -177,6 +177,13 @@ _TABLE = (
     ),
     # Storage
     Metric(
+        "magnetar_brokers_unrecovered",
+        "gauge",
+        "brokers",
+        (),
+        "Brokers that are gone, and that this one could not take over from: nobody serves their topics.",
+    ),
+    Metric(
         "magnetar_cursors_unsaved",
         "gauge",
         "subscriptions",

@@ -23,7 +23,8 @@ def _broker_row(seen: BrokerSeen, asked: BrokerStatus | None) -> BrokerRow:
     if asked is not None and asked.broker_id == seen.broker_id:
         return BrokerRow(seen.broker_id, seen.broker_url, asked, "")
     if not seen.live:
-        return BrokerRow(seen.broker_id, seen.broker_url, None, "Away: it has not renewed its session.")
+        away = sentence(seen.problem) if seen.problem else "Away: it has not renewed its session."
+        return BrokerRow(seen.broker_id, seen.broker_url, None, away)
     status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked(broker_id=seen.broker_id)))
     return BrokerRow(seen.broker_id, seen.broker_url, status, sentence(away))
 

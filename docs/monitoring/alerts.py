@@ -229,6 +229,20 @@ ALERTS: tuple[Alert, ...] = (
         ),
     ),
     Alert(
+        "MagnetarBrokerUnrecovered",
+        "page",
+        "magnetar_brokers_unrecovered > 0",
+        "2m",
+        "{{ $labels.instance }} cannot take over from {{ $value }} brokers that are gone: nobody serves their topics",
+        Example(
+            {_of("magnetar_brokers_unrecovered", **_UP): "1x30"},
+            {_of("magnetar_brokers_unrecovered", **_UP): "0x30"},
+            "10m",
+            _UP,
+            "b:8081 cannot take over from 1 brokers that are gone: nobody serves their topics",
+        ),
+    ),
+    Alert(
         "MagnetarCursorsUnsaved",
         "ticket",
         "magnetar_cursors_unsaved > 0",

@@ -54,6 +54,8 @@ OF_WORKERS_AND_WEB = frozenset(
 
 OF_BACKUPS = frozenset({"backup.hold", "backup.keep"})  # whoever may read the data directory may copy it
 
+OF_OPERATORS = frozenset({"brokers.forget", "brokers.recover"})
+
 OF_BROKERS = frozenset(
     {
         "moves.append",
@@ -99,9 +101,10 @@ OF_EVERY_BROKER = frozenset(
 )
 
 CALLS: Mapping[str, frozenset[str]] = {
-    "web": frozenset(METHODS) - TASKS - OF_BROKERS - OF_BACKUPS,
+    "web": frozenset(METHODS) - TASKS - OF_BROKERS - OF_BACKUPS - OF_OPERATORS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
-    "cli": FEED | OF_BACKUPS | {"status", "brokers.list"},  # of `magnetar users` and the like, on the machine itself
+    # Of `magnetar users` and the like, on the machine itself.
+    "cli": FEED | OF_BACKUPS | OF_OPERATORS | {"status", "brokers.list", "changes.outcome"},
     "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS | OF_ONE_BROKER,
 }
 

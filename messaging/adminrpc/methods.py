@@ -17,7 +17,7 @@ from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
 from messaging.adminrpc.base import Answer, Empty, Method, Request
-from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
+from messaging.adminrpc.brokers import BrokerAsked, BrokerForgotten, BrokersSeen, GoneBroker, RecoverBroker
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.bundles import BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
@@ -134,6 +134,8 @@ BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners)
 BUNDLES_LOADS = Method("bundles.loads", BrokerAsked, BundleLoads)
 BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
 BROKERS_DRAIN = Method("brokers.drain", BrokerAsked, Drained, long_change=True)
+BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)
+BROKERS_FORGET = Method("brokers.forget", GoneBroker, BrokerForgotten, long_change=True)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 
 FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)

@@ -124,6 +124,13 @@ class NotRecovered(StoreError):
         self.row = row
 
 
+class RecoveryFailed(StoreError):
+    """What a broker that is gone left cannot be recovered: nobody may serve what it owned until it can, or an operator accepts the
+    loss."""
+
+    retryable = True
+
+
 class BundleRefused(StoreError):
     """The bundle, or one that overlaps it, is somebody else's. `row` says whose."""
 
@@ -178,6 +185,17 @@ class OwnershipStore(Protocol):
 
     async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
         """Its parts, each under a fence of its own; all stay with the owner. `cuts` lie inside it."""
+
+    async def remove_bundle(self, row: OwnershipRow) -> None:
+        """Forgets a row of a namespace that is gone. Others keep it in their copies, where nobody asks for it; its fence is worth
+        nothing, and its epochs go on if the name comes again. Raises `Fenced` if `row` is not the newest."""
+
+    async def release_bundles_of(self, ended: EndedSession, limit: int = CHANGES_MAX) -> int:
+        """Up to `limit` bundles of a broker that was ended are nobody's from now on. How many it were. Raises `Fenced`, and
+        `BundleRefused` for a pinned one."""
+
+    async def forget_broker(self, ended: EndedSession) -> None:
+        """Nothing says any more that there was this broker; its epochs go on if it comes again. Raises `Fenced`."""
 
     async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
         """At most `limit` of the rows behind the change `after`; 0: from the first. A row that changes while somebody reads page by

@@ -148,8 +148,9 @@ def test_the_platform_page_shows_each_of_several_brokers(
 
     def several(method: Method[R, A], request: R) -> Any:
         if method.name == BROKERS_LIST.name:
-            live = {first: True, "broker-2": True, "broker-3": False}
+            live = {first: True, "broker-2": True, "broker-3": False, "broker-4": False}
             seen = [BrokerSeen(broker_id=name, live=alive, broker_url=f"pulsar://{name}:1") for name, alive in live.items()]
+            seen[-1].problem = "what it left cannot be recovered: its log is damaged"
             return BrokersSeen(brokers=seen)
         if isinstance(request, BrokerAsked) and request.broker_id:
             assert request.broker_id == "broker-2", "one that is away is not waited for"
@@ -167,6 +168,7 @@ def test_the_platform_page_shows_each_of_several_brokers(
         (run / "supervisor.json").unlink()
     assert "Brokers" in page and "pulsar://broker-2:1" in page
     assert "did not respond" in page and "has not renewed its session" in page
+    assert "What it left cannot be recovered: its log is damaged." in page
     assert "not responding" in page, "the supervisor only knows that it became ready"
 
 

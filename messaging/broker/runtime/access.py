@@ -167,6 +167,10 @@ class Access:
                 raise
             require(self.view, principal, action, resource)
 
+    def may_exist(self, namespace: str) -> bool:
+        """Whether there is such a namespace, also in the recycle bin, or whether that is not known."""
+        return namespace in self.view.namespaces or namespace in self.view.recycled or bool(self.feed.why_not_ready())
+
     async def require_namespace(self, namespace: str) -> None:
         """Raises `NotFound` if the namespace does not exist, after asking the web process; `NotReady`."""
         if namespace not in self.view.namespaces:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.metering.metering import TOTALS
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.process import resident_bytes
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
@@ -45,6 +46,8 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
         yield Sample("magnetar_background_failures_total", loop.failures, (loop.name,))
         yield Sample("magnetar_background_failing", int(loop.failing), (loop.name,))
         yield Sample("magnetar_background_last_success_seconds", loop.last_success_ms / 1000, (loop.name,))
+    if isinstance(service.owners, SharedMember):
+        yield Sample("magnetar_brokers_unrecovered", len(service.owners.still_unrecovered()))
     yield Sample("magnetar_cursors_unsaved", len(service.cursors.states.unsaved))
     yield Sample("magnetar_connections_unauthenticated", service.peers.shares.unauthenticated)
     yield Sample("magnetar_connections_deferred_total", service.peers.turn_loop.turns.deferred)

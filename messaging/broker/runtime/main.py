@@ -40,6 +40,8 @@ from messaging.broker.runtime.ownership.bundle_moves import FOLLOW_S, BundleMove
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.gone_brokers import LOOK_S as GONE_LOOK_S
 from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
+from messaging.broker.runtime.ownership.gone_namespaces import LOOK_S as GONE_NAMESPACES_S
+from messaging.broker.runtime.ownership.gone_namespaces import GoneNamespaces
 from messaging.broker.runtime.ownership.joining import join, join_shared
 from messaging.broker.runtime.ownership.owners import Owners
 from messaging.broker.runtime.ownership.shared_member import SharedMember
@@ -153,7 +155,9 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     access.load()
     owner_map = OwnerMap()
     storage = opened.storage(partial(_bundle_fence, owner_map, opened.owned.fence, settings.broker_id))
-    leaving = await stack.enter_async_context(AsyncExitStack())  # others take over only once the cursors are closed
+    # Others take over only once the cursors are closed; who finds nobody at this port takes the broker for gone.
+    leaving = await stack.enter_async_context(AsyncExitStack())
+    leaving.callback(listeners.rpc.dup().close)
     cursors = await open_cursors(storage, settings, stack)
     addresses = listeners.addresses(settings)
     owners = await _join(opened, storage, cursors, owner_map, access.view.boundaries_of, asdict(addresses))
@@ -216,6 +220,8 @@ async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandler
     if not isinstance(member, FleetMember):
         return
     _meter_bundles(service, member)
+    gone = GoneNamespaces(member, opened.meta.ownership, opened.meta, service.access.may_exist)
+    service.background.every(GONE_NAMESPACES_S, "remove_gone_namespaces", gone.look)
     if isinstance(member, SharedMember):
         await member.serve(asdict(service.addresses) | opened.addresses)
         _balance(service, member, opened.meta.ownership, admin)

@@ -40,6 +40,7 @@ LEDGERS_MAX = 8  # each crash leaves one; above this number, a start with disk s
 PROPERTIES = {"reserved": "cursor"}
 SAVED_AT_ONCE = 1_000  # cursors that are restored and saved without their topics, at a time
 RETRY_S = 0.5  # after a failure; doubled after each attempt
+UNREADABLE_AFTER = 4  # attempts, where an operator accepts the loss
 LOOP = "checkpoint_cursors"
 
 
@@ -57,7 +58,50 @@ def key_of(scope: str) -> str:
 async def cursor_ledgers(meta: MetaStore, scope: str) -> list[int]:
     """The ids of the ledgers in which the cursor log of a range keeps its deltas. Raises `StoreError`."""
     stored = await meta.get_value(key_of(scope))
-    return json.loads(stored) if stored else []
+    try:
+        named = json.loads(stored) if stored else []
+        if not isinstance(named, list) or not all(isinstance(ledger_id, int) for ledger_id in named):
+            raise ValueError("it is no list of ledgers")
+    except ValueError as error:
+        raise StoreError(f"the metadata cannot be read: the value {key_of(scope)} is damaged: {error}") from error
+    return named
+
+
+async def name_readable(storage: Storage) -> int:
+    """Leaves in the list of a range's cursor ledgers those that can be read, where their loss was accepted. How many it left out.
+    Raises `StoreError`."""
+    try:
+        named = await cursor_ledgers(storage.meta, storage.fence.scope)
+        lost = 0
+    except Unavailable:
+        raise
+    except StoreError:
+        named, lost = [], 1
+    readable = []
+    for ledger_id in named:
+        error = await _why_unreadable(storage, ledger_id)
+        if error is None:
+            readable.append(ledger_id)
+        else:
+            lost += 1
+            logger.critical("cursor ledger %d is given up, and its acknowledgements with it: %s", ledger_id, error)
+    await storage.meta.put_value(storage.fence, key_of(storage.fence.scope), json.dumps(readable).encode())
+    return lost
+
+
+async def _why_unreadable(storage: Storage, ledger_id: int) -> Exception | None:
+    """Asks again where that may help. Raises `Fenced`."""
+    for attempt in range(UNREADABLE_AFTER):
+        try:
+            await read_deltas(storage, ledger_id)
+            return None
+        except Fenced:
+            raise
+        except (StoreError, ValueError, LookupError) as error:
+            if not isinstance(error, Unavailable) or attempt == UNREADABLE_AFTER - 1:
+                return error
+            await asyncio.sleep(RETRY_S)
+    return None
 
 
 class CursorLog:

@@ -158,6 +158,28 @@ def split_bundle(db: Database, row: OwnershipRow, cuts: Iterable[int]) -> list[O
     return [_insert(db, part, row.broker_id, row.session, row.epoch, row.pinned, row.state) for part in parts]
 
 
+def remove_bundle(db: Database, row: OwnershipRow) -> None:
+    _check(db, row)
+    _forget(db, [row])
+
+
+def release_bundles_of(db: Database, ended: EndedSession, limit: int, lock: str) -> int:
+    tables.check_fence(db, ended.fence, lock)
+    sql = f"select {_COLUMNS} from bundle_owner where broker_id = ? limit ?"
+    rows = [_row(row) for row in db.execute(sql, (ended.broker_id, limit)).fetchall()]
+    for row in rows:
+        if row.pinned:
+            raise BundleRefused(f"what is stored of {row.bundle} lies in the log of broker {row.broker_id}", row)
+        release_bundle(db, row)
+    return len(rows)
+
+
+def forget_broker(db: Database, ended: EndedSession, lock: str) -> None:
+    tables.check_fence(db, ended.fence, lock)
+    db.execute("delete from broker_session where broker_id = ? and expires_ms <= 0", (ended.broker_id,))
+    db.execute("delete from value where key = ?", (_RECOVERED + ended.broker_id,))
+
+
 def ownership_changes(db: Database, now_ms: int, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
     if not 1 <= limit <= CHANGES_MAX:
         raise ValueError(f"a page of {limit} changes of ownership: it has 1 to {CHANGES_MAX}")
@@ -273,6 +295,15 @@ class SqlOwnershipStore:
 
     async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
         return await self._run(split_bundle, row, cuts)
+
+    async def remove_bundle(self, row: OwnershipRow) -> None:
+        await self._run(remove_bundle, row)
+
+    async def release_bundles_of(self, ended: EndedSession, limit: int = CHANGES_MAX) -> int:
+        return await self._run(release_bundles_of, ended, limit, self._lock)
+
+    async def forget_broker(self, ended: EndedSession) -> None:
+        await self._run(forget_broker, ended, self._lock)
 
     async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
         return await self._timed(ownership_changes, after, limit)

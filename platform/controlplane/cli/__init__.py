@@ -13,6 +13,7 @@ import click
 
 from controlplane.cli.audit import audit
 from controlplane.cli.backup import backup
+from controlplane.cli.brokers import brokers
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.remote.alert_rules import alert_rules
@@ -224,7 +225,7 @@ add_audit(audit)
 add_keys(keys)
 add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
-    *(audit, backup, users, keys, usage),
+    *(audit, backup, brokers, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
     *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
     *(delayed, dead_letters, redrive, recycle_bin, jobs),

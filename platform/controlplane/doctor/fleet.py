@@ -21,7 +21,8 @@ TIMEOUT_S = 5.0
 
 
 class Member(NamedTuple):
-    """`problem`: why a live one is not well; empty if it is. `version`: empty if it is not known."""
+    """`problem`: why a live one is not well, or others cannot take over from one that is gone; else empty. `version`: empty where
+    that is not known."""
 
     broker_id: str
     live: bool
@@ -42,7 +43,8 @@ def fleet(settings: Settings) -> Iterator[Finding]:
         yield Finding("Fleet", "warn", f"the brokers could not be listed: {error}", "see the readiness of the broker above")
         return
     if len(seen) > 1:
-        yield from findings([_asked(rpc, broker.broker_id) if broker.live else Member(broker.broker_id, False) for broker in seen])
+        gone = [Member(broker.broker_id, False, problem=broker.problem) for broker in seen if not broker.live]
+        yield from findings([*(_asked(rpc, broker.broker_id) for broker in seen if broker.live), *gone])
 
 
 def _asked(rpc: AdminRpc, broker_id: str) -> Member:
@@ -62,8 +64,12 @@ def findings(members: Sequence[Member]) -> Iterator[Finding]:
             yield Finding("Fleet", "fail", f"broker {member.broker_id}: {member.problem}", do)
     if not any(member.problem for member in live):
         yield Finding("Fleet", "ok", f"{len(live)} brokers are live and ready: {', '.join(member.broker_id for member in live)}")
+    for member in members:
+        if not member.live and member.problem:
+            problem, _, do = member.problem.partition(": repair ")
+            yield Finding("Fleet", "fail", f"broker {member.broker_id}: {problem}", f"repair {do}" if do else "")
     if gone:
-        do = "start them again, unless they were taken out of service"
+        do = "start them again; `magnetar brokers forget ID` if one is gone for good"
         yield Finding("Fleet", "warn", f"not seen lately: {', '.join(gone)}", do)
     versions = {
         version: [m.broker_id for m in live if m.version == version] for version in sorted({m.version for m in live if m.version})

@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.doctor import fleet as of_fleet
 from controlplane.doctor.fleet import Member, findings, fleet
+from messaging.broker.runtime.ownership.shared_member import to_do
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 
@@ -30,6 +31,14 @@ def test_one_that_was_not_seen_lately_and_one_of_another_release() -> None:
     assert well.level == "ok"
     assert gone.level == "warn" and gone.says == "not seen lately: c"
     assert releases.level == "warn" and releases.says == "brokers of several releases: 0.1.0: a; 0.2.0: b" and releases.do
+
+
+def test_a_broker_that_others_cannot_take_over_from_is_named_with_what_to_do() -> None:
+    problem = f"what it left cannot be recovered: its log is damaged: {to_do('c')}"
+    _, unrecovered, gone = findings([Member("a", True, "0.1.0"), Member("b", True, "0.1.0"), Member("c", False, problem=problem)])
+    assert unrecovered.level == "fail" and unrecovered.says == "broker c: what it left cannot be recovered: its log is damaged"
+    assert "magnetar brokers recover c --accept-loss" in unrecovered.do
+    assert "magnetar brokers forget" in gone.do
 
 
 def test_nothing_is_said_where_no_broker_runs(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.listeners import Addresses
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage, ProducerHandle
-from messaging.broker.runtime.local.sessions import HEALTH_TOPIC, LocalSessions
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import meter_usage
+from messaging.broker.runtime.topics.services import health_topic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import wall_ms
 from messaging.identity import ServiceVerifier, service_token
@@ -177,7 +178,7 @@ class MemoryBroker(TypedCalls):
         return self.run(self._topics())
 
     async def _topics(self) -> dict[str, set[str]]:
-        names = [name for name in await self.meta.list_all_topics(limit=100_000) if name != str(HEALTH_TOPIC)]
+        names = [name for name in await self.meta.list_all_topics(limit=100_000) if name != str(health_topic(""))]
         return {name: {subscription.name for subscription in await self.meta.subscriptions(name)} for name in names}
 
     def partitions(self, topic: str) -> int:

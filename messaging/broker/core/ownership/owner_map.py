@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Collection
 
 from messaging.broker.core.ownership.ranges import row_holding
 from messaging.protocol.bundles import position_of
@@ -15,6 +16,7 @@ from messaging.storage.ownership import BrokerSession, NamespaceBundle, Ownershi
 class OwnerMap:
     def __init__(self) -> None:
         self.change = 0
+        self.version = 0  # rises with whatever is put here
         self.sessions: dict[str, BrokerSession] = {}
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
         self._expected: dict[NamespaceBundle, str] = {}  # by whom a bundle that nobody owns is about to be acquired
@@ -40,6 +42,7 @@ class OwnerMap:
         replaced = rows[first:last]
         if any(other.change > row.change for other in replaced):
             return
+        self.version += 1
         for other in replaced:
             if other.broker_id:
                 del self._owned[other.broker_id][other.bundle]
@@ -79,9 +82,21 @@ class OwnerMap:
         row = self.row_at(namespace_of(topic), position_of(topic))
         return None if row is None or row.broker_id != broker_id else row.fence
 
-    def rows_without_owner(self) -> list[OwnershipRow]:
-        """Of bundles that somebody owned, and nobody alive does."""
-        return [row for rows in self._rows.values() for row in rows if not self.is_live(row)]
+    @property
+    def namespaces(self) -> Collection[str]:
+        """Those with rows."""
+        return self._rows.keys()
+
+    def rows_of(self, namespace: str) -> list[OwnershipRow]:
+        return list(self._rows.get(namespace, ()))
+
+    def drop(self, namespace: str) -> None:
+        """Nobody asks for its topics any more."""
+        for row in self._rows.pop(namespace, ()):
+            self.version += 1
+            if row.broker_id:
+                del self._owned[row.broker_id][row.bundle]
+                self.bundles_of[row.broker_id] -= 1
 
     def overlapping(self, bundle: NamespaceBundle) -> list[OwnershipRow]:
         rows = self._rows.get(bundle.namespace, [])

@@ -132,8 +132,7 @@ class LongChanges:
     # --- their life
 
     def _begin(self, asked: Asked, work: Handler, request: Any) -> Change:
-        resource = request.topic if hasattr(request, "topic") else request.namespace
-        tenant = parse_topic(resource).tenant if hasattr(request, "topic") else parse_namespace(resource).tenant
+        resource, tenant = _about(request)
         change = Change(asked[0], tenant, resource, self._broker.now_ms(), is_part=asked[2])
         self._changes[change.id] = self._same[asked] = change
         self._memory.take(tenant, change.size_bytes)
@@ -184,3 +183,12 @@ class LongChanges:
     def _forget(self, change: Change) -> None:
         del self._changes[change.id]
         self._memory.give(change.tenant, change.size_bytes)
+
+
+def _about(request: Any) -> tuple[str, str]:
+    """The topic or namespace that a change is about, and whose that is; of a broker, nobody's."""
+    if hasattr(request, "topic"):
+        return request.topic, parse_topic(request.topic).tenant
+    if hasattr(request, "namespace"):
+        return request.namespace, parse_namespace(request.namespace).tenant
+    return getattr(request, "gone_broker_id", ""), ""

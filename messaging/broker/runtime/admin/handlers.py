@@ -18,6 +18,7 @@ from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.delayed import DelayedHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
+from messaging.broker.runtime.admin.gone_brokers import GoneBrokerHandlers
 from messaging.broker.runtime.admin.live import LiveHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
@@ -77,6 +78,7 @@ class AdminHandlers:
         self.usage = UsageHandlers(broker)
         self.backup = BackupHandlers(broker)
         self.bundles = BundleHandlers(broker)
+        self.gone_brokers = GoneBrokerHandlers(broker)
         self.changes = LongChanges(broker)
         handlers = dict(self._handlers())
         self.own: Mapping[str, Handler] = self._as_changes(handlers, for_brokers=True)

@@ -13,10 +13,12 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.process import resident_bytes
 from messaging.clock import boottime_ms
 from messaging.errors import NotReady
 from messaging.protocol import hot
+from messaging.storage.ledger_store import StoreError
 from messaging.version import VERSION
 
 
@@ -33,6 +35,13 @@ def _seen(broker_id: str, live: bool, addresses: Mapping[str, str]) -> BrokerSee
     )
 
 
+async def _problem(owners: SharedMember, broker_id: str) -> str:
+    try:
+        return await owners.why_unrecovered(broker_id)
+    except StoreError as error:
+        return f"whether others took over from it is not known: {error}"
+
+
 class StatusHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -44,7 +53,11 @@ class StatusHandlers:
         if not isinstance(owners, FleetMember):
             return BrokersSeen(brokers=[_seen(own_id, True, asdict(self._broker.addresses))])
         sessions = sorted(owners.owners.sessions.values())
-        return BrokersSeen(brokers=[_seen(each.broker_id, each.live, each.addresses) for each in sessions])
+        seen = [_seen(each.broker_id, each.live, each.addresses) for each in sessions]
+        if isinstance(owners, SharedMember):
+            for broker in seen:
+                broker.problem = "" if broker.live else await _problem(owners, broker.broker_id)
+        return BrokersSeen(brokers=seen)
 
     @answers(STATUS)
     async def describe(self, request: BrokerAsked) -> BrokerStatus:

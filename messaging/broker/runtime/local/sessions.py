@@ -32,7 +32,7 @@ from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.topic_consumer import PartConsumer, TopicConsumer
 from messaging.broker.runtime.local.topics_consumer import TOPICS_MAX, ConsumerOpening, OpenTopicConsumer, TopicsConsumer
 from messaging.broker.runtime.ownership.owners import Elsewhere
-from messaging.broker.runtime.topics.services import OWN_TENANT
+from messaging.broker.runtime.topics.services import health_topic
 from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -44,7 +44,6 @@ KINDS: dict[SubscriptionKind, SubscriptionType] = {
     "Failover": SubscriptionType.FAILOVER,
     "Key_Shared": SubscriptionType.KEY_SHARED,
 }
-HEALTH_TOPIC = TopicName("persistent", OWN_TENANT, "system", "health")
 HEALTH_TIMEOUT_S = 5.0
 
 
@@ -53,10 +52,9 @@ class LocalSessions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        among = broker.settings.among_brokers
         self._fleet = broker.delegations is not None
         self._remote_service: RemoteService | None = None
-        self._health_topic = HEALTH_TOPIC._replace(local=f"health-{among}") if among else HEALTH_TOPIC
+        self._health_topic = health_topic(broker.settings.among_brokers)
 
     async def _elsewhere(self, name: TopicName) -> Elsewhere | None:
         """The other broker that serves the topic; None: this one does. Raises `NotFound` of the namespace, `NotReady`."""

@@ -183,8 +183,9 @@ class FleetMember(ABC):
     async def _acquire(self, bundle: NamespaceBundle) -> None:
         try:
             self.owners.put(await self._store.acquire_bundle(bundle, self.broker_id, self._session, pinned=self.pins))
-        except BundleRefused:  # its owner is new to us
+        except BundleRefused as error:  # its owner is new to us
             await self.look()
+            self.owners.put(error.row)  # also where it is no change since the last look
         except NotRecovered as error:
             await self._not_recovered(error)
         except SessionLost:  # or only not renewed in time

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import structlog
@@ -16,7 +17,7 @@ import structlog
 from messaging.broker.runtime.ownership.instance import machine
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.local_caller import is_loopback
-from messaging.storage.ownership import MACHINE, BrokerSession
+from messaging.storage.ownership import MACHINE, BrokerSession, RecoveryFailed
 
 log = structlog.get_logger("broker.ownership")
 
@@ -41,7 +42,8 @@ class GoneBrokers:
         for each in gone:
             if self._refusals[_key(each)] >= REFUSALS + REFUSALS_MORE * before:
                 log.warning("ownership.broker_gone", gone_broker_id=each.broker_id, gone_session=each.session)
-                await self._member.end_session(each.broker_id, each.session, gone=True)
+                with suppress(RecoveryFailed):  # said where it is noticed; others are ended all the same
+                    await self._member.end_session(each.broker_id, each.session, gone=True)
 
 
 def _key(session: BrokerSession) -> tuple[str, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -12,21 +12,58 @@ from messaging.broker.core.ownership.lookup import Acquire, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.clock import passed_s
+from messaging.errors import Conflict, NotFound, NotReady
 from messaging.protocol.bundles import Boundaries
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
-from messaging.storage.ownership import DRAINS, NamespaceBundle, NotRecovered, OwnershipStore, SessionConflict, SessionLost
+from messaging.storage.ownership import (
+    DRAINS,
+    EndedSession,
+    NamespaceBundle,
+    NotRecovered,
+    OwnershipRow,
+    OwnershipStore,
+    RecoveryFailed,
+    SessionConflict,
+    SessionLost,
+)
 
 log = structlog.get_logger("broker.ownership")
 
 ACQUIRED_AT_ONCE = 100  # bundles: they share commits
+LOOKED_AT_ONCE = 100  # rows in a turn of the loop
+RETRY_S, RETRY_S_MAX = 1.0, 60.0  # after what a broker left could not be recovered
 
 
 class EndsSessions(Protocol):
-    async def end(self, broker_id: str, session: int, gone: bool, owned: Callable[[], Awaitable[Callable[[str], bool]]]) -> None:
+    async def end(
+        self,
+        broker_id: str,
+        session: int,
+        gone: bool,
+        owned: Callable[[], Awaitable[Callable[[str], bool]]],
+        *,
+        accept_loss: bool = False,
+    ) -> EndedSession:
         """Ends a broker's session and recovers its log. `owned`: asked once that broker can change nothing more, whether a topic is
-        its own. Raises `SessionConflict` if it is alive, `StoreError`."""
+        its own. `accept_loss`: of what cannot be read, messages come again. Raises `SessionConflict` if it is alive,
+        `RecoveryFailed`, `StoreError`."""
+
+    async def forget(self, ended: EndedSession) -> Forgotten:
+        """What was of a broker that never comes back is nobody's, or is deleted. Raises `StoreError`."""
+
+    async def why_unrecovered(self, broker_id: str) -> str:
+        """Why the last attempt to recover what a broker left failed; "": it did not. Raises `StoreError`."""
+
+
+class FailedRecovery(NamedTuple):
+    """`retry_s`: by the clock of the member."""
+
+    error: RecoveryFailed
+    attempts: int
+    retry_s: float
 
 
 class SharedMember(FleetMember):
@@ -49,6 +86,7 @@ class SharedMember(FleetMember):
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
         self._ends = ends
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self.unrecovered: dict[str, FailedRecovery] = {}  # by broker, what this one could not recover
         self._adopted: object = None  # what was known when there was nothing more to adopt
 
     async def resume(self, session: int) -> None:
@@ -83,25 +121,53 @@ class SharedMember(FleetMember):
 
     async def adopt(self) -> None:
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
-        policies ask, although nobody uses it. Raises `StoreError`."""
-        seen = (self.owners.change, [each for each in self.owners.sessions.values() if each.serves])
+        policies ask, although nobody uses it. What cannot be acquired holds up nothing else. Raises `StoreError`."""
+        seen = (self.owners.version, [each for each in self.owners.sessions.values() if each.serves])
         if seen == self._adopted or not self._lease.may_serve(self._now_s()):
             return
-        mine = []
-        for row in self.owners.rows_without_owner():
+        mine: list[NamespaceBundle] = []
+        left = 0
+        async for row in self._rows_without_owner():
             decided = answer(
                 self.owners, self.broker_id, self._session, row.bundle, row.bundle.lower, sent=False, allowed=self.allowed
             )
             if isinstance(decided, Acquire):
                 mine.append(decided.bundle)
-        for start in range(0, len(mine), ACQUIRED_AT_ONCE):
-            await asyncio.gather(*map(self._acquire, mine[start : start + ACQUIRED_AT_ONCE]))
-        if not mine:  # what one of them lacked, such as a log that was recovered only now, may be no change of a row
+            if len(mine) == ACQUIRED_AT_ONCE:
+                left += await self._acquire_some(mine)
+                mine = []
+        left += await self._acquire_some(mine)
+        if not left:
             self._adopted = seen
+
+    async def _rows_without_owner(self) -> AsyncIterator[OwnershipRow]:
+        """A few to a turn of the loop, as they are then."""
+        looked = 0
+        for namespace in list(self.owners.namespaces):
+            for row in self.owners.rows_of(namespace):
+                looked += 1
+                if looked % LOOKED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                if not self.owners.is_live(row):
+                    yield row
+
+    async def _acquire_some(self, bundles: list[NamespaceBundle]) -> int:
+        """How many there were: what one of them lacked, such as a log that was recovered only now, may be no change of a row."""
+        outcomes = await asyncio.gather(*map(self._acquire, bundles), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, NotRecovered | RecoveryFailed):
+                raise outcome
+        return len(bundles)
+
+    # --- ending others
 
     async def end_session(self, broker_id: str, session: int, *, gone: bool = False) -> None:
         """Ends another broker, unless it is alive after all, and recovers what it acknowledged. `gone`: its process is known to be.
-        Callers at the same time share one call. Raises `StoreError`."""
+        Callers at the same time share one call; where it failed, it is not tried again at once. Raises `RecoveryFailed`,
+        `StoreError`."""
+        failed = self.unrecovered.get(broker_id)
+        if failed is not None and self._now_s() < failed.retry_s:
+            raise failed.error
         key = (broker_id, session)
         ending = self._ending.get(key)
         if ending is None:
@@ -112,18 +178,32 @@ class SharedMember(FleetMember):
         await asyncio.shield(ending)
 
     async def _end_session(self, broker_id: str, session: int, gone: bool) -> None:
+        try:
+            await self._end(broker_id, session, gone=gone)
+        except SessionConflict:  # it is back, or was only late
+            pass
+        await self.look()
+
+    async def _end(self, broker_id: str, session: int, *, gone: bool = False, accept_loss: bool = False) -> EndedSession:
         async def owned() -> Callable[[str], bool]:
             await self.look()
             return lambda topic: self.owners.fence_of(topic, broker_id) is not None
 
         try:
-            await self._ends.end(broker_id, session, gone, owned)
-        except SessionConflict:  # it is back, or was only late
-            pass
-        await self.look()
+            ended = await self._ends.end(broker_id, session, gone, owned, accept_loss=accept_loss)
+        except RecoveryFailed as error:
+            self._failed(broker_id, error)
+            raise
+        self.unrecovered.pop(broker_id, None)
+        return ended
 
-    async def _before_acquiring(self, name: TopicName, bundle: NamespaceBundle) -> None:
-        """Nothing is for good: it can move."""
+    def _failed(self, broker_id: str, error: RecoveryFailed) -> None:
+        before = self.unrecovered.get(broker_id)
+        attempts = 1 if before is None else before.attempts + 1
+        retry_s = self._now_s() + min(RETRY_S * 2**attempts, RETRY_S_MAX)
+        self.unrecovered[broker_id] = FailedRecovery(error, attempts, retry_s)
+        if before is None or str(before.error) != str(error):
+            log.critical("ownership.not_recovered", gone_broker_id=broker_id, error=str(error), to_do=to_do(broker_id))
 
     async def _not_recovered(self, error: NotRecovered) -> None:
         other = self.owners.sessions.get(error.row.broker_id)
@@ -131,8 +211,68 @@ class SharedMember(FleetMember):
             raise error  # the metadata did not answer until a moment ago: that broker may be about to renew
         await self.end_session(error.row.broker_id, error.row.session)
 
+    def still_unrecovered(self) -> list[str]:
+        """The brokers that this one could not recover, whose bundles nobody has yet."""
+        return [broker_id for broker_id in self.unrecovered if self.owners.bundles_of[broker_id]]
+
+    async def why_unrecovered(self, broker_id: str) -> str:
+        """Why what a broker left could not be recovered, whoever tried it, and what to do; "": nothing is known of that. Raises
+        `StoreError`."""
+        why = await self._ends.why_unrecovered(broker_id)
+        return f"what it left cannot be recovered: {why}: {to_do(broker_id)}" if why else ""
+
+    # --- what operators ask for
+
+    async def recover(self, broker_id: str, *, accept_loss: bool) -> None:
+        """What a broker left that is gone, now. Raises `NotFound`, `Conflict`, `NotReady`."""
+        await self._of_gone(broker_id, accept_loss)
+        await self.refresh()
+
+    async def forget(self, broker_id: str) -> Forgotten:
+        """It never comes back: others take over what it owned, and what is left of it is deleted. Raises `NotFound`, `Conflict`,
+        `NotReady`."""
+        ended = await self._of_gone(broker_id, accept_loss=False)
+        try:
+            forgotten = await self._ends.forget(ended)
+        except StoreError as error:
+            raise NotReady(f"broker {broker_id} could not be forgotten: {error}; try again") from None
+        await self.refresh()
+        return forgotten
+
+    async def _of_gone(self, broker_id: str, accept_loss: bool) -> EndedSession:
+        await self.refresh()
+        session = self.owners.sessions.get(broker_id)
+        if session is None and not self.owners.owned_by(broker_id):
+            raise NotFound(f"there is no broker {broker_id} among {', '.join(sorted(self.owners.sessions))}")
+        if session is not None and session.live:
+            raise Conflict(f"broker {broker_id} is alive: stop it first")
+        try:
+            return await self._end(broker_id, session.session if session is not None else 0, accept_loss=accept_loss)
+        except SessionConflict as error:
+            raise Conflict(f"{error}: stop it first") from None
+        except RecoveryFailed as error:
+            raise NotReady(f"{error}: {to_do(broker_id)}") from None
+        except StoreError as error:
+            raise NotReady(f"broker {broker_id} could not be ended: {error}; try again") from None
+
+    async def stop(self) -> None:
+        for ending in list(self._ending.values()):
+            ending.cancel()
+        await super().stop()
+
+    async def _before_acquiring(self, name: TopicName, bundle: NamespaceBundle) -> None:
+        """Nothing is for good: it can move."""
+
     async def _session_was_lost(self, error: SessionLost) -> None:
         """Another broker took us for dead: what we owned is others', and our log is fenced."""
         log.critical("session.lost", broker_id=self.broker_id, session=self._session)
         self.lost.set()
         raise error
+
+
+def to_do(broker_id: str) -> str:
+    """Where what a broker left cannot be recovered."""
+    return (
+        "repair what keeps the storage from being read, and it is tried again within a minute; or run `magnetar brokers recover "
+        f"{broker_id} --accept-loss`, after which some of its messages come again that were acknowledged"
+    )

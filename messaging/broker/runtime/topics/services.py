@@ -30,11 +30,17 @@ from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import MagnetarError, NotReady, StorageFailed
+from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import LedgerClosed, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
 
 OWN_TENANT = "magnetar"  # of the broker's own topics, to which neither settings nor rate limits apply
+
+
+def health_topic(among: str) -> TopicName:
+    """To which a broker publishes to see that it can; `among`: what tells it from others, as `Settings.among_brokers`."""
+    return TopicName("persistent", OWN_TENANT, "system", f"health-{among}" if among else "health")
 
 
 class DispatchTurn(Protocol):

@@ -8,20 +8,23 @@ from typing import cast
 import pytest
 
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
+from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.errors import NotReady
 from messaging.protocol.bundles import equal_bundles
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import StoreError, Unavailable
+from messaging.storage.ledger_store import Fence, StoreError, Unavailable
 from messaging.storage.ownership import (
     DRAINS,
     SERVES,
     BrokerSession,
+    EndedSession,
     NamespaceBundle,
     NotRecovered,
     OwnershipChanges,
     OwnershipRow,
     OwnershipStore,
+    scope_of_broker,
 )
 from tests.support.clock import Clock
 
@@ -55,8 +58,23 @@ class Store:
             raise NotRecovered("the cursors of it are in the log of broker b2", ROW)
         return OwnershipRow(bundle, broker_id, session, 2, "owned", False, 2)
 
-    async def end(self, broker_id: str, session: int, gone: bool, owned: Callable[[], Awaitable[object]]) -> None:
+    async def end(
+        self,
+        broker_id: str,
+        session: int,
+        gone: bool,
+        owned: Callable[[], Awaitable[Callable[[str], bool]]],
+        *,
+        accept_loss: bool = False,
+    ) -> EndedSession:
         self.recovered = True
+        return EndedSession(broker_id, session, Fence(scope_of_broker(broker_id), 1))
+
+    async def forget(self, ended: EndedSession) -> Forgotten:
+        raise AssertionError("nobody is to be forgotten")
+
+    async def why_unrecovered(self, broker_id: str) -> str:
+        return ""
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.local.sessions import HEALTH_TOPIC
+from messaging.broker.runtime.topics.services import health_topic
 from messaging.errors import NotAllowed
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.brokers.storage_broker import ADMIN, Inbox
@@ -78,5 +78,5 @@ async def test_a_broker_at_its_limits_is_ready(make_world: MakeWorld) -> None:
     world = await make_world(**limits, **topics)
     for _ in range(3):
         await world.sessions.round_trip()
-    topic = await world.service.topics.get(HEALTH_TOPIC, create=False)
+    topic = await world.service.topics.get(health_topic(""), create=False)
     assert topic.publisher.limits is None

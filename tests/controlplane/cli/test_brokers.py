@@ -1,0 +1,71 @@
+"""`magnetar brokers`: what is asked of a broker, what the audit log says, and what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.gone_brokers import forget_broker, recover_broker
+from messaging.adminrpc.base import Empty, Method
+from messaging.adminrpc.brokers import BrokerForgotten, GoneBroker, RecoverBroker
+from messaging.adminrpc.calls import TypedCalls
+from messaging.errors import Conflict, NotAuthorized
+from messaging.permissions.model import Principal
+from tenants import broker
+from tenants.access import Actor, platform_actor
+from tenants.models import AuditRecord
+from tests.controlplane.cli.command_line import magnetar, refused
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Asked(TypedCalls):
+    def __init__(self) -> None:
+        self.requests: list[object] = []
+
+    def perform(self, method: Method[Any, Any], request: Any) -> Any:
+        self.requests.append(request)
+        if isinstance(request, RecoverBroker):
+            return Empty()
+        if request.gone_broker_id == "alive":
+            raise Conflict("broker alive is alive: stop it first")
+        return BrokerForgotten(bundles=3, ledgers=2, length_bytes=10)
+
+
+@pytest.fixture
+def asked() -> Any:
+    calls = Asked()
+    broker.use(calls)
+    yield calls
+    broker.use(None)
+
+
+def records() -> list[tuple[str, str, str, object]]:
+    return list(AuditRecord.unscoped.order_by("-id").values_list("role", "action", "resource", "after")[:1])
+
+
+def test_who_accepts_a_loss_is_in_the_audit_log(asked: Asked) -> None:
+    recover_broker(platform_actor("service:cli"), "m2", accept_loss=True)
+    assert asked.requests == [RecoverBroker(gone_broker_id="m2", accept_loss=True)]
+    assert records() == [("service:cli", "broker.recover", "m2", {"accept_loss": True})]
+
+
+def test_a_broker_is_forgotten_once_it_is_gone(asked: Asked) -> None:
+    assert forget_broker(platform_actor("service:cli"), "m2").bundles == 3
+    assert asked.requests == [GoneBroker(gone_broker_id="m2")]
+    assert records()[0][:3] == ("service:cli", "broker.forget", "m2")
+    with pytest.raises(Conflict):
+        forget_broker(platform_actor("service:cli"), "alive")
+
+
+def test_only_the_platform_may(asked: Asked) -> None:
+    for act in (lambda actor: recover_broker(actor, "m2", accept_loss=True), lambda actor: forget_broker(actor, "m2")):
+        with pytest.raises(NotAuthorized):
+            act(Actor(Principal("user:ada")))
+    assert not asked.requests
+
+
+def test_without_a_broker_it_says_so(tmp_path: Path) -> None:
+    assert "broker" in refused(magnetar("brokers", "forget", "m2", "--data-dir", str(tmp_path)))
