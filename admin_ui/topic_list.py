@@ -15,6 +15,7 @@ from django.http import QueryDict
 from admin_ui import broker
 from admin_ui.addresses import short_name
 from admin_ui.live_rows import Group, grouped
+from admin_ui.row_list import TRAIL_MAX, cursor_links
 from messaging.adminrpc.methods import NAMESPACES_LIVE, TOPICS_RANKED
 from messaging.adminrpc.topics import LiveAsked, LiveTotals, NamespaceLive, TopicsRankedAsked
 from messaging.errors import MagnetarError
@@ -39,13 +40,15 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class TopicsAsked:
-    """What an address asks for. `after` (full name): of a page by name; `page`: the number of one by a figure."""
+    """What an address asks for. `after` (full name): of a page by name, and `past` those of the pages before it; `page`: the
+    number of one by a figure."""
 
     words: str = ""
     sort: str = BY_NAME
     descending: bool = False
     after: str = ""
     page: int = 1
+    past: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, query: QueryDict) -> TopicsAsked:
@@ -57,7 +60,8 @@ class TopicsAsked:
         page = query.get("page", "")
         number = int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1
         words, after = query.get("q", "").strip()[:WORDS_MAX], query.get("after", "")[:4_096]
-        return cls(words, figure, descending, after, min(max(1, number), PAGES_RANKED))
+        past = tuple(name[:4_096] for name in query.getlist("past")[-TRAIL_MAX:])
+        return cls(words, figure, descending, after, min(max(1, number), PAGES_RANKED), past)
 
     @property
     def order(self) -> str:
@@ -66,10 +70,10 @@ class TopicsAsked:
 
     def query(self, **changed: object) -> str:
         """The address of the same list with something else: ``?q=...``, without what is as it is by itself."""
-        asked = replace(self, **{"after": "", "page": 1, **changed})  # type: ignore[arg-type]
+        asked = replace(self, **{"after": "", "page": 1, "past": (), **changed})  # type: ignore[arg-type]
         given = {"q": asked.words, "sort": asked.order if asked.order != BY_NAME else "", "after": asked.after}
         given |= {"page": str(asked.page) if asked.page > 1 else ""}
-        return f"?{urlencode({name: text for name, text in given.items() if text})}"
+        return f"?{urlencode([*((name, text) for name, text in given.items() if text), *(('past', name) for name in asked.past)])}"
 
 
 @dataclass
@@ -110,9 +114,8 @@ def list_topics(namespace: str, asked: TopicsAsked) -> TopicsListed:
             return _ranked(namespace, asked, live.totals)
     except MagnetarError as error:
         return TopicsListed(asked, away=broker.why(error))
-    following = asked.query(after=live.next) if live.next else ""
-    previous = asked.query() if asked.after else ""
-    return TopicsListed(asked, grouped(live), live.totals, whole=False, next=following, previous=previous)
+    links = cursor_links(QueryDict(asked.query(after=asked.after, past=asked.past)[1:]), live.next)
+    return TopicsListed(asked, grouped(live), live.totals, whole=False, next=links.next, previous=links.previous)
 
 
 def _live(asked: LiveAsked) -> NamespaceLive:

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.http import QueryDict
+
 from admin_ui.addresses import short_name
+from admin_ui.row_list import Column, list_items
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.problems.kinds import MARKS, ORDER, Kind
 
@@ -105,6 +108,34 @@ def topic_view(stats: Json) -> TopicView:
         [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
         [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
     )
+
+
+SUBSCRIPTION_COLUMNS = (
+    Column("name", gettext_lazy("Subscription"), value=lambda one: one.name),
+    Column("state", gettext_lazy("State")),
+    Column("type", gettext_lazy("Type"), value=lambda one: one.kind),
+    Column("backlog", gettext_lazy("Backlog"), value=lambda one: one.backlog, down=True, look="number"),
+    Column("oldest", gettext_lazy("Oldest"), value=lambda one: one.oldest_s, down=True, look="number"),
+    Column("out", gettext_lazy("Out/s"), value=lambda one: one.rate_out, down=True, look="number"),
+    Column("acked", gettext_lazy("Acked/s"), value=lambda one: one.ack_rate, down=True, look="number"),
+    Column("unacked", gettext_lazy("Unacked"), value=lambda one: one.unacked, down=True, look="number"),
+    Column("delivered", gettext_lazy("Delivered"), value=lambda one: one.delivered, down=True, look="number"),
+    Column("expired", gettext_lazy("Expired"), value=lambda one: one.expired, down=True, look="number"),
+    Column("dropped", gettext_lazy("Dropped"), value=lambda one: one.dropped, down=True, look="number"),
+    Column("dead_letters", gettext_lazy("Dead letters")),
+    Column("consumers", gettext_lazy("Consumers"), value=lambda one: len(one.consumers), down=True, look="number"),
+)
+CLIENT_COLUMNS = (Column("name"),)
+
+
+def topic_lists(view: TopicView, query: QueryDict, *, persistent: bool) -> dict[str, Any]:
+    """A page of each list of a topic."""
+    columns = [column for column in SUBSCRIPTION_COLUMNS if column.key != "dropped" or not persistent]
+    return {
+        "listed": list_items(query, view.subscriptions, columns, text=lambda one: one.name),
+        "consumers": list_items(query, view.consumers, CLIENT_COLUMNS, text=lambda one: one.name, name="consumers-"),
+        "producers": list_items(query, view.producers, CLIENT_COLUMNS, text=lambda one: one.name, name="producers-"),
+    }
 
 
 def _producer(one: Json) -> ProducerRow:

@@ -54,9 +54,11 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of a Chromium to drive; skips where there is none."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    from controlplane.doctor.checks import CHROMIUMS
+
+    path = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if path is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
+        pytest.skip("no Chromium on this machine: apt-get install chromium-headless-shell (or chromium)")
     return path
 
 

@@ -14,6 +14,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
+from admin_ui.row_list import cursor_links
 from admin_ui.time_zones import in_utc
 from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue, MagnetarError
@@ -117,7 +118,7 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
         nav,
         records=[audit_row(row) for row in found.records],
         actions=RECORDED,
-        older=f"?{urlencode({**given, 'after': found.following})}" if found.following else "",
+        links=cursor_links(request.GET, found.following or ""),
         looked_to=found.looked_to,
         asked=asked,
         further=any(given.get(name) for name in ("key_id", "address", "resource", "request_id", "since", "until")),

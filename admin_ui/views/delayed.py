@@ -13,6 +13,7 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.due_chart import HEIGHT, spans
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
+from admin_ui.row_list import cursor_links
 from admin_ui.time_zones import zoned_label
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
@@ -72,6 +73,7 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
         local=topic,
         key=key,
         listed=listed,
+        links=cursor_links(request.GET, (listed.next or "") if listed else ""),
         problem=problem,
         may_read=may_read,
         may_change=request.actor.may(Action.PRODUCE, topic_resource(name)),

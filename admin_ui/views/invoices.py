@@ -11,6 +11,8 @@ from django.urls import reverse
 from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, navigation, show
+from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.texts import gettext_lazy
 from messaging.errors import NotFound
 from workers.billing.drilldown import usage_of_line
 from workers.billing.html import invoice_html
@@ -19,16 +21,25 @@ from workers.billing.pdf import invoice_pdf
 from workers.billing.present import money, present, quantity_text
 from workers.rating.money import money_text
 
-INVOICES_MAX = 120  # ten years
+INVOICE_COLUMNS = (
+    Column("month", gettext_lazy("Month (UTC)"), ("start", "made_at"), down=True),
+    Column("number", gettext_lazy("Number"), ("number",), down=True),
+    Column("kind", gettext_lazy("Kind"), ("kind", "start")),
+    Column("state", gettext_lazy("State"), ("state", "start")),
+    Column("made", gettext_lazy("Made"), ("made_at",), down=True),
+    Column("total", gettext_lazy("Total"), ("total_minor",), down=True, look="number"),
+)
 
 
 @page
 def invoices(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    rows = Invoice.objects.defer("document").order_by("-start", "-made_at")[:INVOICES_MAX]
+    listed = list_rows(request.GET, Invoice.objects.defer("document"), INVOICE_COLUMNS, searched=("number", "kind", "state"))
     shown = [
-        {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": row.kind.replace("_", " ")} for row in rows
+        {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": row.kind.replace("_", " ")}
+        for row in listed.rows
     ]
-    return show(request, "pages/invoices.html", navigation(request, "invoices", tenant), crumbs=crumbs(tenant), invoices=shown)
+    nav = navigation(request, "invoices", tenant)
+    return show(request, "pages/invoices.html", nav, crumbs=crumbs(tenant), invoices=shown, listed=listed)
 
 
 @page

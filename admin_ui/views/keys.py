@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from django.core.paginator import Paginator
-from django.db.models import F, Q
+from django.db.models import F
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -18,7 +17,8 @@ from admin_ui.form_pages import confirm_page
 from admin_ui.key_forms import KeyForm, LeakedTokenForm
 from admin_ui.key_view import views_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
-from admin_ui.translation.texts import gettext
+from admin_ui.row_list import Column, list_rows, newest_first
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import FEED_VERSION
 from messaging.errors import AuthenticationFailed, MagnetarError, NotReady
@@ -31,7 +31,15 @@ from tenants.actions.tenants import update_tenant
 from tenants.http.authentication import key_of_token
 from tenants.models import Grant, Key, Namespace, Tenant
 
-KEYS_A_PAGE = 100
+KEY_COLUMNS = (
+    # Those in use first: what was revoked is only of interest afterwards.
+    Column("use", order=(F("revoked_at").desc(nulls_first=True), "-created_at")),
+    Column("name", gettext_lazy("Key"), ("name",)),
+    Column("state", gettext_lazy("State")),
+    Column("may", gettext_lazy("May")),
+    Column("last_used", gettext_lazy("Last used"), newest_first("last_used_at"), down=True),
+    Column("expires", gettext_lazy("Expires"), (F("expires_at").asc(nulls_last=True),)),
+)
 NAMESPACES_SHOWN = 100  # with boxes for produce and consume
 
 
@@ -49,21 +57,14 @@ def above(tenant: str) -> list[tuple[str, str]]:
 
 @page
 def keys(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    words = request.GET.get("q", "").strip()[:255]
-    rows = Key.objects.filter(Q(name__icontains=words) | Q(id=words)) if words else Key.objects.all()
-    # Those in use first: what was revoked is only of interest afterwards.
-    ordered = rows.order_by(F("revoked_at").desc(nulls_first=True), "-created_at", "id")
-    shown = Paginator(ordered, KEYS_A_PAGE).get_page(request.GET.get("page"))
+    listed = list_rows(request.GET, Key.objects.all(), KEY_COLUMNS, searched=("name", "id"))
     return show(
         request,
         "pages/keys.html",
         navigation(request, "keys", tenant),
         crumbs=crumbs(tenant),
-        keys=views_of(list(shown.object_list), Tenant.objects.get().admin_roles),
-        words=words,
-        number=shown.number,
-        pages=shown.paginator.num_pages,
-        total=shown.paginator.count,
+        keys=views_of(listed.rows, Tenant.objects.get().admin_roles),
+        listed=listed,
         life_max=key_life_max(tenant),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -13,41 +12,51 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.forms import KEPT, MEMBER_DAYS, InviteForm, MemberForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.invitations import invite_and_tell
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
 from tenants.actions.invitations import revoke_invitation
 from tenants.actions.members import remove_member, require_second_factor, set_member
 from tenants.models import CustomRole, Invitation, Membership
 
-MEMBERS_A_PAGE = 100
-INVITATIONS_SHOWN = 50  # the newest
+MEMBER_COLUMNS = (
+    Column("name", gettext_lazy("Person"), ("user__username",)),
+    Column("role", gettext_lazy("Role"), ("role", "user__username")),
+    Column("last_login", gettext_lazy("Last sign-in"), newest_first("user__last_login"), down=True),
+)
+INVITATION_COLUMNS = (
+    Column("made", order=("created_at",), down=True),
+    Column("email", gettext_lazy("Address"), ("email",)),
+    Column("role", gettext_lazy("Role"), ("role", "email")),
+    Column("state", gettext_lazy("State")),
+    Column("by", gettext_lazy("By"), ("created_by", "email")),
+    Column("ends", gettext_lazy("Ends"), ("expires_at",)),
+)
 
 
 @page
 def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    after = request.GET.get("after", "")
-    rows = Membership.objects.select_related("user").order_by("user__username")
-    shown = list((rows.filter(user__username__gt=after) if after and "\x00" not in after else rows)[: MEMBERS_A_PAGE + 1])
-    following = shown[MEMBERS_A_PAGE - 1].user.username if len(shown) > MEMBERS_A_PAGE else ""
+    rows = Membership.objects.select_related("user")
+    listed = list_rows(request.GET, rows, MEMBER_COLUMNS, searched=("user__username", "user__email", "role"))
+    invited = list_rows(request.GET, Invitation.objects.all(), INVITATION_COLUMNS, searched=("email",), name="invited-")
     now = timezone.now()
     return show(
         request,
         "pages/members.html",
         navigation(request, "members", tenant),
         crumbs=crumbs(tenant),
-        members=shown[:MEMBERS_A_PAGE],
-        more=f"?{urlencode({'after': following})}" if following else "",
+        listed=listed,
         second_factor_required=request.actor.grants.requires_second_factor(tenant),
         roles=_roles(),
         days=MEMBER_DAYS,
         invitations=[
             {"row": row, "state": row.state(now), "inviter": row.created_by.partition(":")[2] or row.created_by}
-            for row in Invitation.objects.all()[:INVITATIONS_SHOWN]
+            for row in invited.rows
         ],
-        limit=INVITATIONS_SHOWN,
+        invited=invited,
     )
 
 

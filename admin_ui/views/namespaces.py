@@ -161,8 +161,8 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         backlog = known_totals(known)["backlog_entries"]
         impact = [
             ngettext(
-                "{topics} topic and all messages are deleted, {backlog} of them in backlogs.",
-                "{topics} topics and all messages are deleted, {backlog} of them in backlogs.",
+                "{topics} topic and all messages, {backlog} of them in backlogs, are deleted.",
+                "{topics} topics and all messages, {backlog} of them in backlogs, are deleted.",
                 known.topics,
             ).format(topics=exact(known.topics), backlog=_unread(backlog)),
             fate,

@@ -8,19 +8,31 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, PersonForm
 from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import factors, links, trail
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
 from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_password
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
 
+PERSON_COLUMNS = (
+    Column("active", order=("-is_active", "username")),
+    Column("name", gettext_lazy("Person"), ("username",)),
+    Column("state", gettext_lazy("State")),
+    Column("tenants", gettext_lazy("Tenants")),
+    Column("last_login", gettext_lazy("Last sign-in"), newest_first("last_login"), down=True),
+    Column("added", gettext_lazy("Added"), ("date_joined",), down=True),
+)
+
 
 @page
 def people(request: ConsoleRequest) -> HttpResponse:
+    listed = list_rows(request.GET, User.objects.all(), PERSON_COLUMNS, searched=("username", "email"))
+    tenants: dict[int, list[str]] = {}
     with platform_scope():
-        tenants: dict[int, list[str]] = {}
-        for user_id, tenant, role in Membership.objects.values_list("user_id", "tenant_id", "role"):
+        shown = Membership.objects.filter(user__in=[user.pk for user in listed.rows])
+        for user_id, tenant, role in shown.values_list("user_id", "tenant_id", "role"):
             tenants.setdefault(user_id, []).append(f"{tenant} ({role})")
     found = [
         {
@@ -34,9 +46,9 @@ def people(request: ConsoleRequest) -> HttpResponse:
             "last_login": user.last_login,
             "created_at": user.date_joined,
         }
-        for user in User.objects.order_by("-is_active", "username")
+        for user in listed.rows
     ]
-    return show(request, "pages/people.html", navigation(request, "people"), people=found)
+    return show(request, "pages/people.html", navigation(request, "people"), people=found, listed=listed)
 
 
 @page

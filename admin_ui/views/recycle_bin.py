@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.form_pages import button_page, confirm_page
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
+from admin_ui.row_list import cursor_links
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.recycle_bin import Recycled
 from messaging.errors import MagnetarError, NotFound
@@ -40,8 +41,7 @@ def recycle_bin(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
         navigation(request, "namespace", tenant, namespace),
         crumbs=crumbs(tenant, namespace),
         topics=[_row(item) for item in items],
-        following=following,
-        first=not after,
+        links=cursor_links(request.GET, following),
         away=away,
     )
 

@@ -11,6 +11,7 @@ from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import button_page, confirm_page
 from admin_ui.pages import crumbs, navigation, show
+from admin_ui.row_list import cursor_links
 from admin_ui.translation.texts import gettext
 from messaging.errors import NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX
@@ -40,8 +41,7 @@ def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpRespons
             }
             for entry in entries[:ENTRIES_A_PAGE]
         ],
-        following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
-        first=not after,
+        links=cursor_links(request.GET, entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else ""),
         policies=reverse("console:tenant_policies", args=[tenant]),
         action=gettext("Policies"),
     )
@@ -66,8 +66,7 @@ def recycled_tenant_list(request: ConsoleRequest) -> HttpResponse:
             }
             for entry in entries[:ENTRIES_A_PAGE]
         ],
-        following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
-        first=not after,
+        links=cursor_links(request.GET, entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else ""),
         policies=reverse("console:tenants"),
         action=gettext("Tenants"),
     )

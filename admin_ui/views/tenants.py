@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import Count
+from django.db.models.functions import Substr
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -12,8 +13,9 @@ from admin_ui.form_pages import confirm_page
 from admin_ui.forms import LabelsForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import exact
-from admin_ui.translation.texts import gettext, ngettext
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
@@ -27,6 +29,21 @@ from tenants.models import Key, Membership, Namespace, Tenant
 from tenants.scoping import platform_scope
 
 KEYS_SHOWN, RECORDS_SHOWN = 5, 12
+MEMBERS_SHOWN = 20
+
+TENANT_COLUMNS = (
+    Column("name", gettext_lazy("Tenant"), ("name",)),
+    Column("namespaces", gettext_lazy("Namespaces"), look="number"),
+    Column("keys", gettext_lazy("Keys"), look="number"),
+    Column("members", gettext_lazy("Members"), look="number"),
+    Column("created", gettext_lazy("Created"), ("created_at",), down=True),
+)
+NAMESPACE_COLUMNS = (
+    Column("name", gettext_lazy("Namespace"), ("name",)),
+    Column("ttl", gettext_lazy("Message TTL")),
+    Column("retention", gettext_lazy("Retention")),
+    Column("created", gettext_lazy("Created"), ("created_at",), down=True),
+)
 
 
 @page
@@ -37,11 +54,13 @@ def home(request: ConsoleRequest) -> HttpResponse:
 
 @page
 def tenants(request: ConsoleRequest) -> HttpResponse:
-    names = visible_tenants(request.actor, request.user)
     with platform_scope():
-        rows = Tenant.objects.filter(name__in=names) if len(names) < 500 else Tenant.objects.all()
-        namespaces, keys, members = (_counts(model) for model in (Namespace, Key, Membership))
-        visible = set(names)
+        rows = Tenant.objects.all()
+        if not request.actor.may(Action.SUPERUSER):
+            rows = rows.filter(name__in=visible_tenants(request.actor, request.user))
+        listed = list_rows(request.GET, rows, TENANT_COLUMNS, searched=("name",))
+        shown = [row.name for row in listed.rows]
+        namespaces, keys, members = (_counts(model, shown) for model in (Namespace, Key, Membership))
         found = [
             {
                 "name": row.name,
@@ -51,24 +70,27 @@ def tenants(request: ConsoleRequest) -> HttpResponse:
                 "members": members.get(row.name, 0),
                 "created_at": row.created_at,
             }
-            for row in rows
-            if row.name in visible
+            for row in listed.rows
         ]
-    return show(request, "pages/tenants.html", navigation(request, "tenants"), tenants=found)
+    return show(request, "pages/tenants.html", navigation(request, "tenants"), tenants=found, listed=listed)
 
 
-def _counts(model: type[Namespace] | type[Key] | type[Membership]) -> dict[str, int]:
+def _counts(model: type[Namespace] | type[Key] | type[Membership], tenants: list[str]) -> dict[str, int]:
     """tenant -> how many rows of `model` it has; one query each, as one over all three would multiply them."""
-    return dict(model.objects.order_by().values_list("tenant").annotate(Count("pk")))
+    return dict(model.objects.filter(tenant__in=tenants).order_by().values_list("tenant").annotate(Count("pk")))
 
 
 @page
 def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "tenant", tenant)
     namespaces, defaults = [], policy_defaults()
-    for row in Namespace.objects.select_related("tenant"):
-        if not request.actor.may(Action.NAMESPACE_READ, Resource(tenant, row.name)):
-            continue
+    rows = Namespace.objects.select_related("tenant").annotate(local_name=Substr("name", len(tenant) + 2))
+    if not request.actor.may(Action.NAMESPACE_READ, Resource(tenant)):  # only some of them
+        names = list(Namespace.objects.values_list("name", flat=True))
+        request.actor.grants.read_namespaces(names)
+        rows = rows.filter(name__in=[name for name in names if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name))])
+    listed = list_rows(request.GET, rows, NAMESPACE_COLUMNS, searched=("local_name",))
+    for row in listed.rows:
         levels = levels_of_namespace(row)
         namespaces.append(
             {
@@ -90,10 +112,12 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         nav,
         crumbs=crumbs(),
         namespaces=namespaces,
+        listed=listed,
         labels=sorted(Tenant.objects.get().labels.items()),
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
-        members=[{"name": row.user.username, "role": role_text(row)} for row in memberships],
+        members=[{"name": row.user.username, "role": role_text(row)} for row in memberships[:MEMBERS_SHOWN]],
+        members_total=memberships.count(),
         audit=[audit_row(row) for row in records_of(tenant).order_by("-id")[:RECORDS_SHOWN]] if may_audit else [],
     )
 

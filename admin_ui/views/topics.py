@@ -14,7 +14,7 @@ from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
-from admin_ui.topic_stats import topic_view
+from admin_ui.topic_stats import topic_lists, topic_view
 from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
 from messaging.adminrpc.topics import PartitionsGet, TopicRef
@@ -50,6 +50,13 @@ def look(name: TopicName) -> dict[str, Any]:
     return found
 
 
+def _shown(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
+    """The same, with a page of each of its lists."""
+    found = look(name)
+    view = found["stats"]
+    return found if view is None else {**found, **topic_lists(view, request.GET, persistent=name.persistent)}
+
+
 @page
 def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
@@ -57,6 +64,9 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
     if name.partition >= 0:
         base = short_name(str(name.base))
         further = ((base, reverse("console:topic", args=[tenant, namespace, base])),)
+    fragment_url = reverse("console:topic_fragment", args=[tenant, namespace, topic])
+    if request.GET:
+        fragment_url += f"?{request.GET.urlencode()}"
     return show(
         request,
         "pages/topic.html",
@@ -66,8 +76,8 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
         local=topic,
         persistent=name.persistent,
         live_url=live_url(tenant, namespace, topic=str(name)),
-        fragment_url=reverse("console:topic_fragment", args=[tenant, namespace, topic]),
-        **look(name),
+        fragment_url=fragment_url,
+        **_shown(request, name),
     )
 
 
@@ -76,7 +86,7 @@ def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     """The part of the topic page that is refreshed every two seconds."""
     name = topic_name(tenant, namespace, topic)
     here = navigation(request, "topic", tenant, namespace)
-    return show(request, "parts/topic_stats.html", here, local=topic, persistent=name.persistent, **look(name))
+    return show(request, "parts/topic_stats.html", here, local=topic, persistent=name.persistent, **_shown(request, name))
 
 
 @page

@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui import cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
+from admin_ui.row_list import page_links
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
 from workers.billing.models import Invoice
@@ -41,6 +42,14 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     detail = found.detail if everything else {}
     above = [("Usage", reverse("console:usage"))] + ([("Runs", reverse("console:usage_runs"))] if everything else [])
     asked = {name: request.GET.get(name, "1") for name in ("files", "records", "holes")}
+    files = files_page(django_settings.MAGNETAR, found, asked["files"])
+    records = evidence_view.findings_page(found, [Kind.QUARANTINED], uids, asked["records"])
+    holes = evidence_view.findings_page(found, [Kind.HOLE, Kind.OUTAGE], uids, asked["holes"])
+    pages = {
+        "files": page_links(request.GET, "files", files.number, files.pages),
+        "records": page_links(request.GET, "records", records.number, records.paginator.num_pages),
+        "holes": page_links(request.GET, "holes", holes.number, holes.paginator.num_pages),
+    }
     return show(
         request,
         "pages/usage_run.html",
@@ -57,11 +66,12 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
             if key in detail
         ],
         everything=everything,
-        files=files_page(django_settings.MAGNETAR, found, asked["files"]),
-        records=evidence_view.findings_page(found, [Kind.QUARANTINED], uids, asked["records"]),
+        files=files,
+        records=records,
         more_records=found.quarantined > FINDINGS_MAX,
         records_max=FINDINGS_MAX,
-        holes=evidence_view.findings_page(found, [Kind.HOLE, Kind.OUTAGE], uids, asked["holes"]),
+        holes=holes,
+        pages=pages,
         rejected=sorted(detail.get("rejected_files", {}).items()),
         hours=found.partitions.order_by("-hour")[:HOURS_SHOWN],
     )  # fmt: skip

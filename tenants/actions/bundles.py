@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.bundles import BundleMoved, NamespaceAsked
@@ -84,17 +84,21 @@ def unload_bundle(name: str, text: str, to_broker_id: str = "") -> None:
             f"{', '.join(each.broker_id for each in brokers if each.live)}"
         )
     if not _give(name, bundle, to_broker_id):
-        for topic in by_bundle(boundaries_of(name), _topics(name))[bundle]:
-            broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
+        unload_topics(by_bundle(boundaries_of(name), _topics(name))[bundle])
 
 
 def unload_namespace(name: str) -> None:
     """The same for all bundles of a namespace."""
     for bundle in bundles_of(boundaries_of(name)):
         if not _give(name, bundle, ""):  # nothing moves here
-            for topic in _topics(name):
-                broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
+            unload_topics(_topics(name))
             return
+
+
+def unload_topics(topics: Iterable[str]) -> None:
+    """One by one, each where it is."""
+    for topic in topics:
+        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
 
 
 def _give(namespace: str, bundle: Bundle, to_broker_id: str) -> bool:

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from messaging.errors import PreconditionFailed
 from messaging.protocol.bundles import ALGORITHM_DEFAULT, position_of
-from tenants.actions.bundles import boundaries_of, split_bundle, topics_of_bundle, unload_bundle
+from tenants.actions.bundles import boundaries_of, split_bundle, topics_of_bundle, unload_bundle, unload_topics
 from tenants.http.views import actor, body, flag, route
 from tenants.pulsar import bundles, namespaces
 from tenants.pulsar.bodies import POSITIONS_GIVEN
@@ -40,7 +40,7 @@ def _split(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> No
         raise PreconditionFailed(f"With {_BY_POSITIONS} split algorithm, splitBoundaries must not be empty")
     topics = split_bundle(actor(request), name, bundle, algorithm, positions)
     if flag(request, "unload"):
-        namespaces.unload(topics)
+        unload_topics(topics)
 
 
 def _positions(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> dict[str, Any]:

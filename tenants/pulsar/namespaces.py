@@ -9,7 +9,7 @@ import msgspec
 from django.conf import settings as django_settings
 from django.http import HttpRequest
 
-from messaging.adminrpc.methods import SUBSCRIPTIONS_DELETE, SUBSCRIPTIONS_LIST, SUBSCRIPTIONS_SKIP, TOPICS_UNLOAD
+from messaging.adminrpc.methods import SUBSCRIPTIONS_DELETE, SUBSCRIPTIONS_LIST, SUBSCRIPTIONS_SKIP
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionSkip
 from messaging.adminrpc.topics import TopicRef
 from messaging.errors import InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
@@ -160,11 +160,6 @@ def _topics(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
 
 def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
     unload_namespace(existing_namespace(tenant, namespace).name)
-
-
-def unload(topics: Iterable[str]) -> None:
-    for topic in topics:
-        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
 
 
 # --- over all topics: the check of the single operation for each ---------------------------------------------------------------

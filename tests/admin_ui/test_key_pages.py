@@ -167,7 +167,7 @@ def test_a_leaked_token_is_revoked_and_never_shown(browse: Browse) -> None:
 
 
 def test_keys_come_in_pages_and_are_searched(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admin_ui.views.keys.KEYS_A_PAGE", 2)
+    monkeypatch.setattr("admin_ui.row_list.ROWS_A_PAGE", 2)
     actor = actor_of_user(User.objects.get(username="owner"))
     first, _, _ = (create_key(actor, "acme", name).key for name in ("alpha", "beta", "gamma"))
     revoke_key(actor, "acme", first.id)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django import forms
-from django.core.paginator import Paginator
 from django.db.models import Count
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -17,14 +16,20 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
-from admin_ui.translation.texts import gettext
+from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.actions.teams import ROLES_MAX, RoleOfTeam, add_team_member, delete_team, remove_team_member, set_team
 from tenants.models import CustomRole, Membership, Namespace, Team, TeamMember, TeamRole
 
-MEMBERS_A_PAGE, TEAMS_A_PAGE = 100, 100
+TEAM_COLUMNS = (
+    Column("name", gettext_lazy("Team"), ("name",)),
+    Column("roles", gettext_lazy("Roles of its members")),
+    Column("members", gettext_lazy("Members"), ("member_count", "name"), down=True, look="number"),
+)
+TEAM_MEMBER_COLUMNS = (Column("name", gettext_lazy("Person"), ("user__username",)),)
 OFFERED_MAX = 200
 
 
@@ -75,16 +80,15 @@ def initial_of(row: Team) -> dict[str, str]:
 
 @page
 def teams(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    rows = Team.objects.annotate(member_count=Count("members")).prefetch_related("roles").order_by("name")
-    shown = Paginator(rows, TEAMS_A_PAGE).get_page(request.GET.get("page"))
+    rows = Team.objects.annotate(member_count=Count("members")).prefetch_related("roles")
+    listed = list_rows(request.GET, rows, TEAM_COLUMNS, searched=("name", "description"))
     return show(
         request,
         "pages/teams.html",
         navigation(request, "teams", tenant),
         crumbs=crumbs(tenant),
-        teams=[{"team": row, "roles": [role_text(role) for role in row.roles.all()]} for row in shown.object_list],
-        number=shown.number,
-        pages=shown.paginator.num_pages,
+        teams=[{"team": row, "roles": [role_text(role) for role in row.roles.all()]} for row in listed.rows],
+        listed=listed,
     )
 
 
@@ -122,8 +126,8 @@ def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
         return HttpResponseRedirect(request.path)
     if followed(request):
         return show_calls(request, [api_calls.add_team_member(tenant, row.name, request.GET.get("username", "")[:150])])
-    members = TeamMember.objects.filter(team=row).select_related("user").order_by("user__username")
-    shown = Paginator(members, MEMBERS_A_PAGE).get_page(request.GET.get("page"))
+    members = TeamMember.objects.filter(team=row).select_related("user")
+    listed = list_rows(request.GET, members, TEAM_MEMBER_COLUMNS, searched=("user__username",))
     others = Membership.objects.filter(user__is_active=True).exclude(user__teams__team=row)
     return show(
         request,
@@ -132,10 +136,8 @@ def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
         crumbs=_above(tenant),
         team=row,
         roles=[role_text(role) for role in row.roles.all()],
-        members=[{"username": member.user.username, "active": member.user.is_active} for member in shown.object_list],
-        total=shown.paginator.count,
-        number=shown.number,
-        pages=shown.paginator.num_pages,
+        members=[{"username": member.user.username, "active": member.user.is_active} for member in listed.rows],
+        listed=listed,
         offered=list(others.order_by("user__username").values_list("user__username", flat=True)[:OFFERED_MAX]),
         calls=calls_of(request, [api_calls.add_team_member(tenant, row.name, "")]),
     )

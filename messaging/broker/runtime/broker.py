@@ -264,7 +264,6 @@ class Broker:
             topics.partitioned.on_grown.append(news.topic_grown)
             for counts in self.stored_counts:
                 counts.on_made.append(news.made)
-            limits = topics.services.limits
             self.fleet_limits = FleetLimits(
                 settings.broker_id,
                 self.owners,
@@ -272,10 +271,7 @@ class Broker:
                 self.other_brokers,
                 self.background,
                 self.peers,
-                limits.producers,
-                limits.consumers,
-                limits.rate_limits,
-                limits.stored_bytes,
+                topics.services.limits,
                 monotonic,
             )
 

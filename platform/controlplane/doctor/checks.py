@@ -23,6 +23,7 @@ from messaging.storage.disk_reserve import of_broker, of_database
 Level = Literal["ok", "warn", "fail"]
 
 PYTHON_LEAST = (3, 11)
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the quickest
 FREE_BYTES_WARN = 2 << 30
 SYNC_PROBES = 24
 SYNC_SLOW_MS = 10.0
@@ -99,7 +100,7 @@ def java(settings: Settings) -> Iterator[Finding]:
 
 
 def chromium(settings: Settings) -> Iterator[Finding]:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    browser = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if browser:
         yield Finding("Browser for tests", "ok", browser)
     else:
@@ -107,7 +108,7 @@ def chromium(settings: Settings) -> Iterator[Finding]:
             "Browser for tests",
             "ok",
             "none; the console's browser tests would be skipped",
-            "apt-get install chromium, if you run the tests",
+            "apt-get install chromium-headless-shell (or chromium), if you run the tests",
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
+from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
 from django.urls import Resolver404, resolve
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from admin_ui.permissions import CONSOLE
 from tenants.access import platform_actor
@@ -98,19 +99,25 @@ STARTS = ("/now", TOPIC, f"{TOPIC}/messages/publish", "/docs/search?q=topic", "/
 ROUTES_MIN = 85
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_every_page_that_a_link_leads_to_is_accessible(
-    scheme: str, width: int, visit: Callable[..., Page], broker: ConsoleBroker
-) -> None:
-    page = visit("superuser", "/now", color_scheme=scheme, viewport={"width": width, "height": 900})
+WIDE, PHONE = ViewportSize(width=1440, height=900), ViewportSize(width=390, height=900)
+
+
+def test_every_page_that_a_link_leads_to_is_accessible(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    """Each page is loaded once, every other one on a phone, and looked at twice."""
+    page = visit("superuser", "/now", color_scheme="light", viewport=WIDE)
     furnish(broker)
     found: dict[str, list[str]] = {}
+    looks: list[tuple[Literal["light", "dark"], ViewportSize]] = [("light", WIDE), ("dark", PHONE)]
 
     def look(page: Page, address: str) -> None:
-        if page.locator("mag-live-status").count():
-            expect(page.locator("mag-live-status")).to_have_text("Live")
-        if wrong := problems(page):
-            found[address] = wrong
+        for scheme, viewport in looks:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(viewport)
+            if page.locator("mag-live-status").count():
+                expect(page.locator("mag-live-status")).to_have_text("Live")
+            if wrong := problems(page):
+                found[f"{address} {scheme}"] = wrong
+        looks.reverse()  # the next page is loaded as this one was seen last
 
     crawl = Crawl(page, *STARTS)
     crawl(look)

@@ -6,15 +6,19 @@ Making them takes 0.2 s, of which nothing depends on the test, and thousands of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.db import connection, transaction
 
-from tenants import feed
+from messaging.adminrpc.feed import FeedApply
+from messaging.adminrpc.methods import FEED_APPLY
+from tenants import broker, feed
 
 Rows = dict[str, list[tuple[Any, ...]]]  # by table
 # What is there before decides what is made: migrations leave rows that a test with real transactions takes away.
-_recorded: dict[tuple[str, tuple[int, ...]], Rows] = {}
+# With what a broker that knows nothing is told of all that is there afterwards.
+_recorded: dict[tuple[str, tuple[int, ...]], tuple[Rows, FeedApply]] = {}
 
 
 def make_once(name: str, make: Callable[[], None]) -> None:
@@ -22,18 +26,26 @@ def make_once(name: str, make: Callable[[], None]) -> None:
     if connection.vendor != "sqlite":  # elsewhere the sequences of ids would have to follow
         make()
         return
-    tables = sorted(table for table in connection.introspection.table_names() if table != "django_migrations")
+    tables = _tables()
     key = name, _counts(tables)
     if key not in _recorded:
         before = _rows(tables)
         make()
-        _recorded[key] = _new(before, _rows(tables))
+        _recorded[key] = _new(before, _rows(tables)), feed.since(0)
         return
+    recorded, page = _recorded[key]
     with transaction.atomic(), connection.cursor() as cursor:
-        for table, rows in _recorded[key].items():
+        for table, rows in recorded.items():
             marks = ", ".join(["%s"] * len(rows[0]))
             cursor.executemany(f"INSERT OR REPLACE INTO {connection.ops.quote_name(table)} VALUES ({marks})", rows)
-    feed.confirm(feed.newest_version())
+    if page.next_key or broker.rpc().call(FEED_APPLY, page).version != page.to_version:
+        feed.confirm(page.to_version)
+
+
+@cache
+def _tables() -> list[str]:
+    """They stay as the migrations left them."""
+    return sorted(table for table in connection.introspection.table_names() if table != "django_migrations")
 
 
 def _counts(tables: list[str]) -> tuple[int, ...]:

@@ -8,19 +8,16 @@ One that does not answer is told later what happens meanwhile, and keeps none of
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TypeVar
-
-import structlog
 
 from messaging.adminrpc.methods import NEWS_TELL
 from messaging.adminrpc.news import NewsTold
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
-from messaging.errors import MagnetarError
+from messaging.broker.runtime.ownership.telling import Telling
 from messaging.protocol.names import TopicName
-
-log = structlog.get_logger("broker.news")
 
 TELL_S = 0.1  # after the first piece of news
 KEPT_MAX = 10_000  # of each kind; those beyond are not told
@@ -37,9 +34,6 @@ class _Gathered:
         self.grown: dict[str, int] = {}
         self.made: dict[str, None] = {}
         self._characters = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.grown or self.made)
 
     def put(self, kind: dict[str, V], name: str, value: V) -> None:
         if name not in kind:
@@ -64,12 +58,11 @@ class FleetNews:
     """`others`: for this alone, so that nothing else keeps it waiting."""
 
     def __init__(self, owners: FleetMember, others: OtherBrokers, background: BackgroundLoops) -> None:
-        self._owners = owners
-        self._others = others
+        self._telling = Telling(owners, others, background, NEWS_TELL, self._missed_by, logging.WARNING)
         self._background = background
         self._news = _Gathered()
-        self._telling = False
-        self._waiting: dict[str, _Gathered] = {}  # by the address of a broker that is being told something: what it is told next
+        self._soon = False
+        self._missed: dict[str, _Gathered] = {}  # by the address of a broker that is being told something: what it is told next
 
     def topic_changed(self, name: TopicName, exists: bool) -> None:
         self._news.put(self._news.changed, str(name), exists)
@@ -84,28 +77,16 @@ class FleetNews:
         self._tell_soon()
 
     def _tell_soon(self) -> None:
-        if not self._telling:
-            self._telling = True
+        if not self._soon:
+            self._soon = True
             self._background.spawn(self._tell(), "tell_news")
 
     async def _tell(self) -> None:
         await asyncio.sleep(TELL_S)
-        news, self._news, self._telling = self._news, _Gathered(), False
-        for rpc_url in self._owners.others("rpc_url"):
-            waiting = self._waiting.get(rpc_url)
-            if waiting is not None:
-                waiting.add(news)
-            else:
-                self._waiting[rpc_url] = _Gathered()
-                self._background.spawn(self._tell_one(rpc_url, news), "tell_news")
+        news, self._news, self._soon = self._news, _Gathered(), False
+        for rpc_url in self._telling.tell(news.told()):
+            self._missed.setdefault(rpc_url, _Gathered()).add(news)
 
-    async def _tell_one(self, rpc_url: str, news: _Gathered) -> None:
-        try:
-            while news:
-                try:
-                    await self._others.call(rpc_url, NEWS_TELL, news.told(), rpc_url)
-                except MagnetarError as error:
-                    log.warning("news.not_told", rpc_url=rpc_url, error=error.message)
-                news, self._waiting[rpc_url] = self._waiting[rpc_url], _Gathered()
-        finally:
-            del self._waiting[rpc_url]
+    def _missed_by(self, rpc_url: str) -> NewsTold | None:
+        missed = self._missed.pop(rpc_url, None)
+        return missed.told() if missed else None

@@ -17,13 +17,13 @@ import structlog
 from messaging.adminrpc.methods import USE_OPEN_BYTES, USE_TELL
 from messaging.adminrpc.news import OpenBytesAsked, UseTold
 from messaging.background import BackgroundLoops
-from messaging.broker.core.limits.limit_counts import ConnectedCounts
 from messaging.broker.core.limits.rate_shares import RateDemand, parts
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.broker.runtime.ownership.telling import Telling
 from messaging.broker.runtime.peers import Peers
-from messaging.broker.runtime.rate_limits import BrokerRateLimits, SharedLimits
-from messaging.broker.runtime.topics.limits.stored_bytes import StoredBytes
+from messaging.broker.runtime.rate_limits import SharedLimits
+from messaging.broker.runtime.topics.services import Limits
 from messaging.errors import MagnetarError
 
 log = structlog.get_logger("broker.limits")
@@ -46,20 +46,15 @@ class FleetLimits:
         asked: OtherBrokers,
         background: BackgroundLoops,
         peers: Peers,
-        producers: ConnectedCounts,
-        consumers: ConnectedCounts,
-        rates: BrokerRateLimits,
-        stored: StoredBytes,
+        limits: Limits,
         now_s: Callable[[], float],
     ) -> None:
         self._broker_id = broker_id
         self._owners = owners
-        self._others = others
         self._asked = asked
-        self._background = background
-        self._telling: dict[str, asyncio.Task[None]] = {}  # by the address of the broker that has not answered yet
+        self._telling = Telling(owners, others, background, USE_TELL)
         self._peers = peers
-        self._producers, self._consumers, self._rates, self._stored = producers, consumers, rates, stored
+        self._limits = limits
         self.now_s = now_s
         self._told: dict[str, tuple[float, UseTold]] = {}  # by broker, and when
         self._at_s = now_s()
@@ -68,35 +63,25 @@ class FleetLimits:
     async def tell(self, wait_s: float = TELL_S) -> None:
         """Once in `TELL_S`; waits so long for the answers. Who has not answered is told nothing more until then."""
         passed_s, self._at_s = max(0.001, self.now_s() - self._at_s), self.now_s()
-        published, dispatched = self._own = self._rates.publish.demands(passed_s), self._rates.dispatch.demands(passed_s)
+        rates = self._limits.rate_limits
+        published, dispatched = self._own = rates.publish.demands(passed_s), rates.dispatch.demands(passed_s)
         self._apply()
         told = UseTold(
             broker_id=self._broker_id,
-            producers=_most(self._producers.here()),
-            consumers=_most(self._consumers.here()),
+            producers=_most(self._limits.producers.here()),
+            consumers=_most(self._limits.consumers.here()),
             connections=_most(self._peers.shares.by_tenant),
-            appended=_most(self._stored.appended()),
+            appended=_most(self._limits.stored_bytes.appended()),
             published={key: (demand.used, demand.waits) for key, demand in _most_wanted(published)},
             dispatched={key: (demand.used, demand.waits) for key, demand in _most_wanted(dispatched)},
         )
-        for rpc_url in self._owners.others("rpc_url"):
-            if rpc_url not in self._telling:
-                self._telling[rpc_url] = self._background.spawn(self._tell_one(rpc_url, told), "tell_use")
-        if self._telling:
-            await asyncio.wait(self._telling.values(), timeout=wait_s)
-
-    async def _tell_one(self, rpc_url: str, told: UseTold) -> None:
-        try:
-            await self._others.call(rpc_url, USE_TELL, told, rpc_url)
-        except MagnetarError as error:
-            log.debug("use.not_told", rpc_url=rpc_url, error=error.message)
-        finally:
-            del self._telling[rpc_url]
+        self._telling.tell(told)
+        await self._telling.wait(wait_s)
 
     def hear(self, told: UseTold) -> None:
         """What another broker has."""
         self._told[told.broker_id] = self.now_s(), told
-        self._stored.hear(told.broker_id, told.appended)
+        self._limits.stored_bytes.hear(told.broker_id, told.appended)
         self._apply()
 
     async def open_bytes_elsewhere(self, tenant: str) -> int:
@@ -115,12 +100,12 @@ class FleetLimits:
         oldest_s = self.now_s() - FORGOTTEN_S
         self._told = {broker_id: (at_s, told) for broker_id, (at_s, told) in self._told.items() if at_s >= oldest_s}
         heard = [told for _, told in self._told.values()]
-        self._producers.elsewhere = _sum(told.producers for told in heard)
-        self._consumers.elsewhere = _sum(told.consumers for told in heard)
+        self._limits.producers.elsewhere = _sum(told.producers for told in heard)
+        self._limits.consumers.elsewhere = _sum(told.consumers for told in heard)
         self._peers.shares.elsewhere = _sum(told.connections for told in heard)
         published, dispatched = self._own
-        _divide(self._rates.publish, published, [told.published for told in heard])
-        _divide(self._rates.dispatch, dispatched, [told.dispatched for told in heard])
+        _divide(self._limits.rate_limits.publish, published, [told.published for told in heard])
+        _divide(self._limits.rate_limits.dispatch, dispatched, [told.dispatched for told in heard])
 
 
 def _divide(limits: SharedLimits, own: Demands, others: list[dict[str, tuple[float, bool]]]) -> None:

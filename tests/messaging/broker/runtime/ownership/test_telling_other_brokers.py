@@ -61,16 +61,16 @@ async def background() -> AsyncIterator[BackgroundLoops]:
 
 def limits_of(others: Others, background: BackgroundLoops, demands: Callable[[float], dict[str, RateDemand]]) -> FleetLimits:
     rates = SimpleNamespace(demands=demands, divide=lambda parts: None)
-    parts: dict[str, Any] = {
-        "peers": SimpleNamespace(shares=SimpleNamespace(by_tenant={})),
-        "producers": ConnectedCounts(),
-        "consumers": ConnectedCounts(),
-        "rates": SimpleNamespace(publish=rates, dispatch=rates),
-        "stored": SimpleNamespace(appended=dict),
-        "now_s": asyncio.get_running_loop().time,
-    }
+    peers: Any = SimpleNamespace(shares=SimpleNamespace(by_tenant={}))
+    limits: Any = SimpleNamespace(
+        producers=ConnectedCounts(),
+        consumers=ConnectedCounts(),
+        rate_limits=SimpleNamespace(publish=rates, dispatch=rates),
+        stored_bytes=SimpleNamespace(appended=dict),
+    )
     anything: Any = others
-    return FleetLimits("broker-1", anything, anything, anything, background, **parts)
+    now_s = asyncio.get_running_loop().time
+    return FleetLimits("broker-1", anything, anything, anything, background, peers, limits, now_s)
 
 
 async def test_a_broker_that_does_not_answer_keeps_no_other_from_hearing_what_is_used(background: BackgroundLoops) -> None:
