@@ -165,6 +165,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_trace"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_why"): Action.NAMESPACE_READ,
+    ("GET", "console:subscription_why"): Action.NAMESPACE_READ,
     ("GET", "console:topic_tune"): Action.NAMESPACE_READ,
     ("GET", "console:topic_policies"): Action.NAMESPACE_READ,
     ("POST", "console:topic_policies"): Action.TOPIC_ADMIN,

@@ -86,6 +86,7 @@ class PartitionRow:
     rate_out: float | None
     storage_bytes: int | None
     backlog: int | None
+    subscriptions: list[SubscriptionRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def topic_view(stats: Json) -> TopicView:
     """From the result of ``topics.stats`` or ``topics.partitioned_stats``."""
     return TopicView(
         [_producer(one) for one in stats.get("publishers") or ()],
-        [_subscription(name, one) for name, one in sorted((stats.get("subscriptions") or {}).items())],
+        _subscriptions(stats),
         [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
         [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
     )
@@ -148,6 +149,10 @@ def _producer(one: Json) -> ProducerRow:
         _moment(one.get("connectedSince")),
         one.get("schemaVersion"),
     )
+
+
+def _subscriptions(stats: Json) -> list[SubscriptionRow]:
+    return [_subscription(name, one) for name, one in sorted((stats.get("subscriptions") or {}).items())]
 
 
 def _subscription(name: str, one: Json) -> SubscriptionRow:
@@ -225,6 +230,7 @@ def _partition(name: str, one: Json) -> PartitionRow:
         one.get("msgRateOut"),
         one.get("storageSize"),
         max(backlogs, default=0),
+        _subscriptions(one),
     )
 
 

@@ -56,6 +56,7 @@ from admin_ui.views import (
     usage,
     usage_runs,
     views,
+    why,
 )
 from admin_ui.views.rights import access, readers, roles, teams, token_issuers
 
@@ -156,6 +157,8 @@ urlpatterns = [
     path(f"{_TOPIC}/history", history.topic_history, name="topic_history"),
     path(f"{_TOPIC}/history/timeline", history.topic_timeline, name="topic_timeline"),
     path(f"{_SUBSCRIPTION}/history", history.subscription_history, name="subscription_history"),
+    path(f"{_TOPIC}/why", why.topic_why, name="topic_why"),
+    path(f"{_SUBSCRIPTION}/why", why.subscription_why, name="subscription_why"),
     path(f"{_TOPIC}/trace", topics.topic_trace, name="topic_trace"),
     path(f"{_TOPIC}/messages", messages.messages, name="messages"),
     path(f"{_TOPIC}/messages/export", message_files.messages_export, name="messages_export"),

@@ -18,6 +18,8 @@ from babel.messages.pofile import read_po, write_po
 from django.template.base import DebugLexer, Token, TokenType
 from django.utils.translation.template import templatize
 
+from messaging.problems import steps
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCALE = ROOT / "admin_ui" / "locale"
 TEMPLATES = ROOT / "admin_ui" / "templates"
@@ -52,6 +54,8 @@ def found() -> Catalog:
             _add(catalog, path, source)
             for text in _of_fields(source):
                 catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)])
+    for text in steps.TEXTS.values():
+        catalog.add(text, None, [("messaging/problems/steps.py", 0)])
     return catalog
 
 

@@ -107,7 +107,11 @@ MakeLink = Callable[[str, str, list[str], Action], list[Link]]
 
 
 def _subscription(problem: Problem, link: MakeLink) -> list[Link]:
-    return link("Look at its consumers", "subscription", [*_place(problem), problem.subscription], Action.NAMESPACE_READ)
+    place = [*_place(problem), problem.subscription]
+    return [
+        *link("Why nothing arrives", "subscription_why", place, Action.NAMESPACE_READ),
+        *link("Look at its consumers", "subscription", place, Action.NAMESPACE_READ),
+    ]
 
 
 def _abandoned(problem: Problem, link: MakeLink) -> list[Link]:
@@ -120,6 +124,14 @@ def _abandoned(problem: Problem, link: MakeLink) -> list[Link]:
 
 def _policies(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
     return lambda problem, link: link(label, "topic_policies", _place(problem), Action.NAMESPACE_READ)
+
+
+def _held(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
+    """What is published is held by a policy."""
+    return lambda problem, link: [
+        *link("Why nothing is published", "topic_why", _place(problem), Action.NAMESPACE_READ),
+        *_policies(label)(problem, link),
+    ]
 
 
 def _dead_letters(problem: Problem, link: MakeLink) -> list[Link]:
@@ -146,9 +158,9 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.DISK_LOW: _platform("Disk", "platform_alerts"),
     Kind.PROCESS_DOWN: _platform("Processes", "platform"),
     Kind.BLOCKED: _subscription,
-    Kind.PRODUCERS_HELD: _policies("Backlog quota"),
+    Kind.PRODUCERS_HELD: _held("Backlog quota"),
     Kind.DISPATCH_FAILED: _subscription,
-    Kind.SCHEMA_REFUSED: _policies("Schema policies"),
+    Kind.SCHEMA_REFUSED: _held("Schema policies"),
     Kind.DEAD_LETTERS_STUCK: _dead_letters,
     Kind.NO_CONSUMER: _abandoned,
     Kind.DELAYED_LATE: _delayed,
@@ -156,6 +168,6 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.TASK_FAILED: _platform("Tasks", "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.FALLING_BEHIND: _subscription,
-    Kind.PUBLISH_THROTTLED: _policies("Publish rate"),
+    Kind.PUBLISH_THROTTLED: _held("Publish rate"),
     Kind.DISPATCH_THROTTLED: _policies("Dispatch rate"),
 }

@@ -28,6 +28,31 @@ class ExplainFinding(msgspec.Struct, kw_only=True):
     until_ms: Annotated[int | None, Meta(description="Milliseconds since 1970.")] = None
 
 
+class ExplainStep(msgspec.Struct, kw_only=True):
+    """One of the steps that a message passes, in this order."""
+
+    step: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.problems.steps.Step
+    state: Annotated[str, Meta(description="open, slows, shut, none or unknown.")]
+    sentence: str
+    code: Annotated[str, Meta(description="Which sentence it is, without what is filled in.")]
+    facts: Annotated[dict[str, str | int | float], Meta(description="What is filled in.")]
+    who: Annotated[list[str], Meta(description="Names of the producers or consumers that it is about, up to 20.")]
+    since_ms: Annotated[int | None, Meta(description="Milliseconds since 1970; null: it is not known, or says nothing.")] = None
+
+
+class TopicExplain(Request, kw_only=True):
+    """`topic` has messages of its own: it is not a partitioned one."""
+
+    topic: fields.Topic
+
+
+class TopicExplained(Answer, kw_only=True):
+    """Why what producers send is refused, or held."""
+
+    held_at: Annotated[str, Meta(description="The step at which it is; empty: nothing stands in the way.")]
+    steps: list[ExplainStep]
+
+
 class SubscriptionExplained(Answer, kw_only=True):
     health: Annotated[str, Meta(description="good, idle, blocked or abandoned.")]
     sentence: Annotated[str, Meta(description="Of the most important finding.")]
@@ -39,6 +64,10 @@ class SubscriptionExplained(Answer, kw_only=True):
     message_ttl_s: Annotated[int, Meta(description="0: nothing expires; else delayed messages do, due or not.")]
     mark_delete: Annotated[str, Meta(description="ledger:entry")]
     read_position: Annotated[str, Meta(description="ledger:entry")]
+    held_at: Annotated[str, Meta(description="The step at which messages stop; empty: at none.")] = ""
+    steps: Annotated[list[ExplainStep], Meta(description="All that a message passes, from its producer on.")] = msgspec.field(
+        default_factory=list
+    )
 
 
 class MessageTrace(Request, kw_only=True):

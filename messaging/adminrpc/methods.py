@@ -44,7 +44,14 @@ from messaging.adminrpc.delayed import (
     DelayedList,
     DelayedPage,
 )
-from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
+from messaging.adminrpc.diagnosis import (
+    MessageTrace,
+    MessageTraced,
+    SubscriptionExplain,
+    SubscriptionExplained,
+    TopicExplain,
+    TopicExplained,
+)
 from messaging.adminrpc.feed import FeedApply, FeedVersion
 from messaging.adminrpc.history import HistoryTake, HistoryTaken
 from messaging.adminrpc.key_uses import KeyUsesTake, KeyUsesTaken
@@ -155,6 +162,7 @@ TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties)
 TOPICS_CHANGE_PROPERTIES = Method("topics.change_properties", TopicPropertiesChange, TopicProperties)
 TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer)
 TOPICS_STATS = Method("topics.stats", TopicRef, Stats, long_read=True)
+TOPICS_EXPLAIN = Method("topics.explain", TopicExplain, TopicExplained, long_read=True)
 # Those that alerts are about, without loading a topic that was unloaded.
 TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats)
 TOPICS_INTERNAL_STATS = Method("topics.internal_stats", TopicRef, Stats, long_read=True)

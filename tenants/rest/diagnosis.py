@@ -1,12 +1,18 @@
-"""Why a subscription is not sent messages, and what became of a message."""
+"""Why nothing is published or delivered, and what became of a message."""
 
 from __future__ import annotations
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.diagnosis import MessageTraced, SubscriptionExplain, SubscriptionExplained
-from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
+from messaging.adminrpc.diagnosis import (
+    MessageTraced,
+    SubscriptionExplain,
+    SubscriptionExplained,
+    TopicExplain,
+    TopicExplained,
+)
+from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN
 from messaging.payloads.masks import MASK
 from tenants import broker
 from tenants.masking import masks_of
@@ -24,6 +30,12 @@ class Explain(View):
         if masks_of(self.actor(), topic).key:
             _hide_keys(explained)
         return Response(explained)
+
+
+class TopicExplanation(View):
+    @describe("What keeps messages from being published to a topic now", TopicExplained)
+    def get(self, request: Request, **parts: str) -> Response:
+        return Response(broker.rpc().call(TOPICS_EXPLAIN, TopicExplain(topic=str(topic_of(parts)))))
 
 
 class Trace(View):

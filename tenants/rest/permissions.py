@@ -170,6 +170,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("PATCH", "api:delayed"): Action.PRODUCE,
     ("DELETE", "api:delayed-message"): Action.PRODUCE,
     ("PATCH", "api:delayed-message"): Action.PRODUCE,
+    ("GET", "api:topic-explain"): Action.LOOKUP,
     ("GET", "api:subscription-explain"): Action.LOOKUP,
     ("GET", "api:message-trace"): Action.LOOKUP,
 }

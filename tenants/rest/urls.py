@@ -148,6 +148,7 @@ urlpatterns = [
     _path(f"{TOPIC}/delayed", "delayed:DelayedMessages", "delayed"),
     _path(f"{TOPIC}/delayed/counts", "delayed:DelayedCounts", "delayed-counts"),
     _path(f"{TOPIC}/delayed/<segment:message_id>", "delayed:DelayedMessageOne", "delayed-message"),
+    _path(f"{TOPIC}/explain", "diagnosis:TopicExplanation", "topic-explain"),
     _path(f"{SUBSCRIPTION}/explain", "diagnosis:Explain", "subscription-explain"),
     _path(f"{TOPIC}/messages/<segment:message_id>/trace", "diagnosis:Trace", "message-trace"),
 ]

@@ -283,6 +283,16 @@ class ExplainFinding(TypedDict):
     until_ms: int | None
 
 
+class ExplainStep(TypedDict):
+    step: str
+    state: str
+    sentence: str
+    code: str
+    facts: dict[str, str | int | float]
+    who: list[str]
+    since_ms: int | None
+
+
 class ForecastShape(TypedDict):
     currency: str
     so_far: str
@@ -1468,6 +1478,8 @@ class SubscriptionExplained(TypedDict):
     message_ttl_s: int
     mark_delete: str
     read_position: str
+    held_at: str
+    steps: list[ExplainStep]
 
 
 class SubscriptionShape(TypedDict):
@@ -1544,6 +1556,11 @@ class TokenIssuerShape(TypedDict):
     tried_at: str | None
     problem: str
     created_at: str
+
+
+class TopicExplained(TypedDict):
+    held_at: str
+    steps: list[ExplainStep]
 
 
 class TopicProperties(TypedDict):
@@ -5049,6 +5066,15 @@ class Topics:
             body=body,
             query={"dry_run": dry_run},
             idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def explain(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> TopicExplained:
+        """What keeps messages from being published to a topic now."""
+        answer: TopicExplained = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/explain"
         )
         return answer
 

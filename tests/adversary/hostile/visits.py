@@ -19,7 +19,7 @@ from messaging.adminrpc.backlog import BacklogAnalyze
 from messaging.adminrpc.base import Method
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.delayed import DelayedList
-from messaging.adminrpc.diagnosis import SubscriptionExplain
+from messaging.adminrpc.diagnosis import SubscriptionExplain, TopicExplain
 from messaging.adminrpc.methods import (
     DELAYED_COUNTS,
     DELAYED_LIST,
@@ -36,6 +36,7 @@ from messaging.adminrpc.methods import (
     TOPICS_COMPACT,
     TOPICS_CREATE,
     TOPICS_DELETE,
+    TOPICS_EXPLAIN,
     TOPICS_FIGURES,
     TOPICS_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
@@ -359,6 +360,7 @@ async def administer(visitor: Visitor) -> None:
         (TOPICS_UNLOAD, TopicRef(**of)),
         (TOPICS_TRUNCATE, TopicRef(**of)),
         (TOPICS_COMPACT, TopicRef(**of)),
+        (TOPICS_EXPLAIN, TopicExplain(**of)),
         (
             TOPICS_CREATE,
             TopicCreate(topic=f"{of['topic']}-parts", partitions=chance.choice([1, 50]), properties=properties),

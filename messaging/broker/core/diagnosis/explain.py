@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.limits.rate_limits import NO_WAITS, LevelLimiter, Waits
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
@@ -37,6 +38,7 @@ class Reason(StrEnum):
     MEMORY = "waiting_for_memory"
     BACKLOG_READ = "waiting_for_backlog_read"
     KEY_DRAINING = "key_draining"
+    KEY_UNOWNED = "key_without_consumer"
     RATE_LIMIT = "dispatch_rate_limit"
     DELIVERING = "delivering"
 
@@ -58,6 +60,7 @@ REMEDIES = {
     Reason.MEMORY: "wait: other backlog reads give memory back; or raise memory_budget_bytes",
     Reason.BACKLOG_READ: "wait: it is being read from disk",
     Reason.KEY_DRAINING: "acknowledge the messages of that key that the former consumer holds, or close that consumer",
+    Reason.KEY_UNOWNED: "connect a consumer that names the missing hash ranges, or let consumers divide them by themselves",
     Reason.RATE_LIMIT: "wait: the messages come at the rate of the limit; or raise the limit",
     Reason.DELIVERING: "",
 }
@@ -135,6 +138,8 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
         return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
     if len(stuck) == len(receivers(subscription)):
         return _nobody_ready(stuck, at)
+    if isinstance(subscription.strategy, KeySharedDispatch) and subscription.strategy.stalled:
+        return _set_aside(subscription, subscription.state.redeliveries.waiting_entries)
     return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
 
 
@@ -201,8 +206,23 @@ def _set_aside(subscription: Subscription, waiting: int) -> list[Finding]:
     if stuck:
         first = f"{what} for the consumers of their keys: {stuck[0].sentence}"
         return [stuck[0]._replace(sentence=first), *stuck[1:CONSUMERS_MAX]]
+    if (unowned := unowned_ranges(subscription)) and not draining(subscription):
+        ranges = "a range" if unowned == 1 else f"{unowned} ranges"
+        return [Finding(Reason.KEY_UNOWNED, f"{what} for consumers of their keys: nobody has named {ranges} of hashes.")]
     text = f"{what} until the consumers that had their keys before have acknowledged what they hold."
     return [Finding(Reason.KEY_DRAINING, text)]
+
+
+def unowned_ranges(subscription: Subscription) -> int:
+    """Ranges of hashes without a consumer: only where consumers name theirs."""
+    strategy = subscription.strategy
+    sticky = isinstance(strategy, KeySharedDispatch) and strategy.mode.sticky and subscription.consumers
+    return strategy.unowned_ranges() if isinstance(strategy, KeySharedDispatch) and sticky else 0
+
+
+def draining(subscription: Subscription) -> bool:
+    """Whether keys change hands."""
+    return isinstance(subscription.strategy, KeySharedDispatch) and bool(subscription.strategy.draining.slots)
 
 
 def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) -> list[Finding]:

@@ -144,6 +144,15 @@ class KeySharedDispatch(HoldingDispatch):
         return self._stalled is None
 
     @property
+    def stalled(self) -> bool:
+        """Whether nothing more is read because the next message is for nobody that could take it, and too many wait already."""
+        return self._stalled is not None and not self.can_dispatch() and self._stalled is not None
+
+    def unowned_ranges(self) -> int:
+        """How many ranges of hashes no consumer has named. Their messages wait."""
+        return sum(owner is None for owner in self.selector.slot_table().owners)
+
+    @property
     def _look_ahead(self) -> int:
         return min(LOOK_AHEAD_MAX, LOOK_AHEAD_PER_CONSUMER * len(self._state.consumers))
 

@@ -1,29 +1,36 @@
-"""Admin RPC: explains a subscription, and traces a message. Both only read."""
+"""Admin RPC: explains a topic and a subscription, and traces a message. They only read."""
 
 from __future__ import annotations
 
 from messaging.adminrpc.diagnosis import (
     ExplainFinding,
+    ExplainStep,
     MessageTrace,
     MessageTraced,
     SubscriptionExplain,
     SubscriptionExplained,
+    TopicExplain,
+    TopicExplained,
     TracedDelivery,
     TracedEntry,
     TracedSubscription,
 )
-from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
+from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN
 from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.explain import Finding, explain
+from messaging.broker.core.diagnosis.publish_steps import publish_steps, publishing_held_at
+from messaging.broker.core.diagnosis.steps import StepLook, delivery_steps, held_at
 from messaging.broker.core.diagnosis.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic
+from messaging.broker.runtime.admin.publish_state import publish_state
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
+from messaging.problems.steps import text_of
 from messaging.protocol.frames import as_text
 from messaging.storage.ledger_store import Position
 from messaging.times import TIME_MS_MAX
@@ -56,6 +63,8 @@ class DiagnosisHandlers:
         subscription = topic.subscriptions.named(request.subscription)
         state = topic.consumers.delivery_state(subscription)
         findings = explain(subscription, state)
+        published = publish_steps(publish_state(self._broker, topic))
+        idle_since_ms = topic.idle.subscription_ms(subscription.name) if subscription.durable else None
         return SubscriptionExplained(
             health=judge_delivery(subscription, state).health,
             sentence=findings[0].sentence,
@@ -67,7 +76,15 @@ class DiagnosisHandlers:
             message_ttl_s=state.message_ttl_s,
             mark_delete=_text(subscription.cursor.mark_delete),
             read_position=_text(subscription.read_position),
+            held_at=held_at(findings, published),
+            steps=[_step(look) for look in (*published, *delivery_steps(subscription, state, findings, idle_since_ms))],
         )
+
+    @answers(TOPICS_EXPLAIN)
+    async def explain_topic(self, request: TopicExplain) -> TopicExplained:
+        """Raises `TopicNotFound`, `NotAllowed` for a partitioned topic."""
+        looks = publish_steps(publish_state(self._broker, await plain_topic(self._broker, request.topic)))
+        return TopicExplained(held_at=publishing_held_at(looks), steps=[_step(look) for look in looks])
 
     @answers(MESSAGES_TRACE)
     async def trace(self, request: MessageTrace) -> MessageTraced:
@@ -104,6 +121,18 @@ def _finding(finding: Finding) -> ExplainFinding:
         key=finding.key,
         position=_text(finding.position) if finding.position is not None else "",
         until_ms=finding.until_ms,
+    )
+
+
+def _step(look: StepLook) -> ExplainStep:
+    return ExplainStep(
+        step=look.step,
+        state=look.state,
+        sentence=text_of(look.code, look.facts),
+        code=look.code,
+        facts=dict(look.facts),
+        who=list(look.who),
+        since_ms=look.since_ms,
     )
 
 

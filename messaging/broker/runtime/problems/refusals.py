@@ -103,10 +103,13 @@ class SchemaRefusals:
         return [_problem(refusal) for refusal in self._tenants.get(tenant, {}).values()]
 
     def is_refused(self, topic: str) -> bool:
-        """Whether clients of this topic were, or of the partitioned topic that this is a partition of."""
+        return self.refusal_of(topic) is not None
+
+    def refusal_of(self, topic: str) -> Problem | None:
+        """Of clients of this topic, or of the partitioned topic that this is a partition of."""
         topics = self._tenants.get(tenant_of(topic))
         refusal = None if topics is None else topics.get(partitioned_name(topic))
-        return refusal is not None and self._is_current(refusal)
+        return _problem(refusal) if refusal is not None and self._is_current(refusal) else None
 
     def count(self, tenant: str) -> int:
         return self._counts.of(tenant)

@@ -1,0 +1,1 @@
+"""Why nothing arrives: the steps that a message passes, as the console shows them."""
