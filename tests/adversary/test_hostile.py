@@ -12,7 +12,7 @@ from tests.adversary.hostile.binary_frames import BinaryFrames
 from tests.adversary.hostile.campaign import FRAMES_A_PEER, Failed, Round, campaign, made_round, shown, target
 from tests.adversary.hostile.peers import NotServed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("platforms")]
 
 
 async def test_a_hundred_thousand_hostile_frames_disturb_no_other_client(tmp_path: Path) -> None:

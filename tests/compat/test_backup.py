@@ -14,7 +14,7 @@ from tests.compat.backup_world import Traffic, World, compare_busy
 from tests.support.brokers.standalone import Standalone
 from tests.support.databases import other_database
 
-pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone]
 
 
 def magnetar(platform: Standalone, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

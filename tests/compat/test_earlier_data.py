@@ -11,7 +11,7 @@ from tests.compat.backup_world import World
 from tests.compat.earlier_data import BROKERS, FOLDER, SMALL, lasting, put_back
 from tests.support.brokers.standalone import Standalone
 
-pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone]
 RECORDED = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("*.tar.xz"))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compat.fleet_campaign import Campaign
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("platforms")]
 
 
 async def test_brokers_that_are_killed_and_stopped_keep_their_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from tests.compat.stock import Stock, receive
 from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
-pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone]
 BROKERS = 2
 
 

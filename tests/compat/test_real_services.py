@@ -19,7 +19,7 @@ from tests.support.console_reader import Browser
 from tests.support.databases import other_database
 from tests.support.waiting import eventually_sync
 
-pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone]
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The upgrade campaign: a platform of an earlier release gets this one, process by process, under stock clients; and goes back.
 
-    python -m tests.compat.upgrade_campaign --from 0f619015 --brokers 3
+    python -m tests.compat.upgrade_campaign --from 0f619015 --brokers 3 --postgresql postgresql://me@host/database
 
 The earlier release is checked out and installed into a folder of its own. Its brokers, web process and worker are started one by
 one, as services of a machine are, and filled (`backup_world.py`). Stock producers and consumers of the SDK then work all the time,
@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tests.compat.backup_world import BUSY, Traffic, World
 from tests.support.brokers.standalone import Standalone
+from tests.support.databases import other_database
 from tests.support.waiting import eventually_sync
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,8 +37,8 @@ STOP_S = 20
 class Services(Standalone):
     """Brokers, web process and worker of one machine, each started by itself and with the release that it is given."""
 
-    def __init__(self, folder: Path, brokers: int) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, brokers: int, **settings: str) -> None:
+        super().__init__(folder, **settings)
         self.names = ["broker" if number == 1 else f"broker-{number}" for number in range(1, brokers + 1)]
         self.folder.mkdir(mode=0o700)
         self.environment.pop("PYTHONPATH", None)  # each release is to find its own modules
@@ -116,10 +117,13 @@ def checked_out(commit: str, folder: Path) -> Path:
 
 
 class Campaign:
-    def __init__(self, folder: Path, earlier: Path, brokers: int, progress: Callable[[str], object]) -> None:
+    """`database`: the PostgreSQL that has everything; "" for files."""
+
+    def __init__(self, folder: Path, earlier: Path, brokers: int, database: str, progress: Callable[[str], object]) -> None:
         self.folder = folder
         self.earlier = earlier
-        self.services = Services(folder / "data", brokers)
+        kept = {f"MAGNETAR_{name}_URL": database for name in ("DATABASE", "METADATA", "LEDGER")} if database else {}
+        self.services = Services(folder / "data", brokers, **kept)
         self.pauses_s: dict[str, float] = {}
         self._progress = progress
 
@@ -185,12 +189,14 @@ def main() -> int:
     parser.add_argument("--from", dest="commit", default=LAST_RELEASE, help="a tag or commit of the earlier release")
     parser.add_argument("--installed", type=Path, help="a checkout of it in which `make setup` has run, in place of a new one")
     parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--postgresql", default="", help="URL of a server: everything is in a new database there, not in files")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
+        database = stack.enter_context(other_database(chosen.postgresql)) if chosen.postgresql else ""
         try:
             earlier = chosen.installed or checked_out(chosen.commit, folder)
-            campaign = Campaign(folder, earlier.absolute(), chosen.brokers, lambda text: print(text, flush=True))
+            campaign = Campaign(folder, earlier.absolute(), chosen.brokers, database, lambda text: print(text, flush=True))
             campaign.run()
         finally:
             if not chosen.installed:

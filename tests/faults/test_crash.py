@@ -10,7 +10,7 @@ import pytest
 from tests.faults.crash import DISK_BYTES, LIVES, Campaign
 from tests.support.small_disk import NotPermitted, small_disk
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("platforms")]
 
 
 async def test_a_broker_killed_at_work_keeps_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,5 +9,5 @@ import pytest
 def test_a_group_is_not_torn_apart(request: pytest.FixtureRequest) -> None:
     """xdist knows the group by the end of the test's name. Where it cannot write it there, nobody says so."""
     if not request.config.getoption("loadgroup", default=False):
-        pytest.skip("only where workers share the tests by group: pytest -n 2 --dist loadgroup")
+        pytest.skip("only where workers share the tests by group: pytest -n 3 --dist loadgroup")
     assert request.node.nodeid.endswith("@together")

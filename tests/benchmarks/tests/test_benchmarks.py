@@ -148,7 +148,7 @@ def test_appends(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
 def test_catching_up(tmp_path: Path) -> None:
     section = catch_up.run(tmp_path, 0.01, 0.1, quietly)
@@ -200,7 +200,7 @@ def test_first_light(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
     """Real brokers and a generator that only prints: the peer's place is taken by one of ours."""
     text = "import sys\nif '65536' in sys.argv: sys.exit('no such size')\nprint('" + ANSWER + "')\n"
@@ -222,7 +222,7 @@ def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
 def test_many_topics(tmp_path: Path, generator: Generator) -> None:
     section = topics.run(tmp_path, generator, 20, 0.5, quietly)
@@ -233,7 +233,7 @@ def test_many_topics(tmp_path: Path, generator: Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 def test_profiles(tmp_path: Path, generator: Generator) -> None:
     (_, native), (_, python) = profiling.profiles(generator, tmp_path, "publishing", ROWS[0].load, seconds=0.3)
     assert native.strip()
@@ -241,7 +241,7 @@ def test_profiles(tmp_path: Path, generator: Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
 def test_beside_the_peer(tmp_path: Path, generator: Generator, pulsar: Path) -> None:
     section = peer.run(tmp_path, generator, pulsar, peer.Plan(0.5, 1, 1.0, ROWS[:1]), quietly)

@@ -136,7 +136,7 @@ def test_a_broker_that_ends_meanwhile_ends_the_run(broker: RealBroker) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 def test_a_comparison_with_a_row_that_fails(tmp_path: Path) -> None:
     """The peer's place is taken by one of ours."""
     sent = Judged("messages", lambda delivered: delivered.received_share, 1.0)
@@ -164,7 +164,7 @@ def test_a_comparison_with_a_row_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("standalone")
+@pytest.mark.xdist_group("benchmarks")
 def test_topics_are_opened_by_both(tmp_path: Path) -> None:
     in_turn, section = InTurn(quietly), Section("opened")
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +25,7 @@ EFFECTS = (
 )
 
 
+@cache
 def _test_names(repository: Path) -> set[str]:
     trees = [ast.parse(path.read_text()) for pattern in EFFECTS for path in repository.glob(pattern)]
     return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
