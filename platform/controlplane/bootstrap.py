@@ -58,10 +58,12 @@ def create_first_rows(settings: Settings) -> None:
     """Does nothing if the database has them. Django is set up, and the tables are there. Raises `ConfigError`."""
     if not needed(settings):
         return
+    from controlplane.backup.audited import record_restored
     from tenants import first_rows
 
     with _full_disk_named(settings), _locked(settings):
         first_rows.create_first_rows(settings)
+        record_restored(settings)
         _stamp_path(settings).write_text(prepared_stamp(settings))
 
 

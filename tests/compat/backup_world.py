@@ -128,6 +128,11 @@ class World:
         assert answer.status == 200, f"{path}: {answer.status} {answer.text}"
         return answer.json()
 
+    def backups_audited(self) -> list[str]:
+        """What the audit log of the platform says of backups, the newest first."""
+        items = self._get("/api/v1/audit")["items"]
+        return [item["action"] for item in items if item["action"].startswith("backup.")]
+
     def busy(self) -> dict[str, list[Sent]]:
         stored = asyncio.run(self._stored(BUSY))
         return {topic: [Sent.read(message.payload) for message in stored[topic]] for topic in BUSY}

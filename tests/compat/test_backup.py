@@ -64,6 +64,7 @@ def test_every_message_and_every_position_come_back(
         assert taken.returncode == 0, taken.stderr
         received, at_end = traffic.receipts(), traffic.acknowledgements()
         traffic.end()
+        assert world.backups_audited() == ["backup.take"]
         world.close()
         platform.close()
         backup = taken.stdout.strip()
@@ -75,6 +76,7 @@ def test_every_message_and_every_position_come_back(
         after = World(restored.start(), tmp_path)
         stack.callback(after.close)
         assert after.token == world.token
+        assert after.backups_audited() == ["backup.restore"]  # that of the taking is younger than the backup
         assert after.facts() == facts
         compare_busy(after, before, received, acknowledged, at_end)
         after.deliveries(key)

@@ -7,6 +7,7 @@
     take.py        makes a backup
     restore.py     puts one back into an empty data directory and empty databases
     last.py        when the last one was taken
+    audited.py     both in the audit log
 
 [ADR 70](../../../docs/adr/0070-a-backup-is-of-one-moment.md) has the decisions, docs/backup.md the commands.
 """

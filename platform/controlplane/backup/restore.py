@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from controlplane.backup import manifest
+from controlplane.backup.audited import note_restored
 from controlplane.backup.copies import put_back, sync_folder
 from controlplane.backup.databases import connected, require_tool, run_tool
 from controlplane.backup.manifest import POSTGRESQL, BackupManifest
@@ -53,6 +54,7 @@ def restore(settings: Settings, folder: Path) -> BackupManifest:
         for setting, url, schema, name in dumps:
             _load(url, setting, schema, folder / name)
         _pass_over_ledger_ids(settings)
+        note_restored(settings.data_path, content)
     return content
 
 

@@ -24,11 +24,15 @@ def backup() -> None:
 def backup_take(directory: Path, without_secrets: bool, **overrides: str | None) -> None:
     """Make a new backup below DIRECTORY and print its path."""
     from controlplane.backup import manifest
+    from controlplane.backup.audited import record_taken
     from controlplane.backup.take import take
     from messaging.settings import load
 
     made = take(load(os.environ, **overrides), directory, with_secrets=not without_secrets)
-    click.echo(manifest.read(made).described(), err=True)
+    content = manifest.read(made)
+    click.echo(content.described(), err=True)
+    if why := record_taken(overrides, content, made):
+        click.echo(f"the audit log has no record of it: {why}", err=True)
     click.echo(str(made))
 
 

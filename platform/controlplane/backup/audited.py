@@ -1,0 +1,79 @@
+"""Backups in the audit log of the platform: one that was taken at once, one that was put back by the first start after it.
+
+A restore leaves a note instead of a record, so that it neither migrates the database that it has just loaded nor makes secrets that
+are still to be put beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from controlplane.backup.manifest import BackupManifest
+from messaging.atomic_files import make_directory, replace_file
+from messaging.errors import MagnetarError
+from messaging.settings import ConfigError, Settings, load
+
+NOTE = "restored.json"  # in control/
+ROLE = "service:cli"
+
+
+class BackupFacts(msgspec.Struct, frozen=True):
+    """What a record says."""
+
+    backup: str
+    moment_ms: int
+    release: str
+    size_bytes: int
+    with_secrets: bool
+
+    @classmethod
+    def of(cls, content: BackupManifest) -> BackupFacts:
+        return cls(content.magnetar_backup, content.moment_ms, content.release, content.size_bytes, content.with_secrets)
+
+
+def record_taken(overrides: Mapping[str, str | None], content: BackupManifest, folder: Path) -> str:
+    """Why there is no record of it, or "". The backup is whole all the same. A database of another release is left as it is."""
+    from controlplane import bootstrap
+    from controlplane.cli.offline import control_plane
+
+    if bootstrap.needed(load(os.environ, **overrides)):
+        return "the control plane's database is not that of this release"
+    try:
+        with control_plane(overrides):
+            _record("backup.take", BackupFacts.of(content), {"folder": str(folder)})
+    except (ConfigError, MagnetarError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def note_restored(data_path: Path, content: BackupManifest) -> None:
+    """Raises `OSError`."""
+    make_directory(data_path / "control", mode=0o700)
+    replace_file(data_path / "control" / NOTE, msgspec.json.encode(BackupFacts.of(content)), durable=True, mode=0o600)
+
+
+def record_restored(settings: Settings) -> None:
+    """Turns the note, if there is one, into a record. Django is set up, and the tables are there."""
+    path = settings.data_path / "control" / NOTE
+    try:
+        facts = msgspec.json.decode(path.read_bytes(), type=BackupFacts)
+    except FileNotFoundError:
+        return
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}, which says which backup was restored, cannot be read ({error}): remove it") from None
+    _record("backup.restore", facts, {})
+    path.unlink()
+
+
+def _record(action: str, facts: BackupFacts, more: dict[str, str]) -> None:
+    from django.db import transaction
+
+    from tenants.access import platform_actor
+    from tenants.actions.change import record
+
+    with transaction.atomic():
+        record(platform_actor(ROLE), action, "", "platform", None, {**msgspec.structs.asdict(facts), **more})
