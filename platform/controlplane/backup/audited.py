@@ -6,16 +6,13 @@ are still to be put beside it.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from controlplane.backup.manifest import BackupManifest
 from messaging.atomic_files import make_directory, replace_file
-from messaging.errors import MagnetarError
-from messaging.settings import ConfigError, Settings, load
+from messaging.settings import ConfigError, Settings
 
 NOTE = "restored.json"  # in control/
 ROLE = "service:cli"
@@ -35,19 +32,9 @@ class BackupFacts(msgspec.Struct, frozen=True):
         return cls(content.magnetar_backup, content.moment_ms, content.release, content.size_bytes, content.with_secrets)
 
 
-def record_taken(overrides: Mapping[str, str | None], content: BackupManifest, folder: Path) -> str:
-    """Why there is no record of it, or "". The backup is whole all the same. A database of another release is left as it is."""
-    from controlplane import bootstrap
-    from controlplane.cli.offline import control_plane
-
-    if bootstrap.needed(load(os.environ, **overrides)):
-        return "the control plane's database is not that of this release"
-    try:
-        with control_plane(overrides):
-            _record("backup.take", BackupFacts.of(content), {"folder": str(folder)})
-    except (ConfigError, MagnetarError, OSError) as error:
-        return str(error)
-    return ""
+def record_taken(content: BackupManifest, folder: Path) -> None:
+    """Django is set up. Raises what the database does."""
+    _record("backup.take", BackupFacts.of(content), {"folder": str(folder)})
 
 
 def note_restored(data_path: Path, content: BackupManifest) -> None:

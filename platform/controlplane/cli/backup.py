@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -24,16 +25,35 @@ def backup() -> None:
 def backup_take(directory: Path, without_secrets: bool, **overrides: str | None) -> None:
     """Make a new backup below DIRECTORY and print its path."""
     from controlplane.backup import manifest
-    from controlplane.backup.audited import record_taken
     from controlplane.backup.take import take
     from messaging.settings import load
 
     made = take(load(os.environ, **overrides), directory, with_secrets=not without_secrets)
-    content = manifest.read(made)
-    click.echo(content.described(), err=True)
-    if why := record_taken(overrides, content, made):
+    click.echo(manifest.read(made).described(), err=True)
+    if why := _record_taken(overrides, made):
         click.echo(f"the audit log has no record of it: {why}", err=True)
     click.echo(str(made))
+
+
+def _record_taken(overrides: Mapping[str, str | None], folder: Path) -> str:
+    """Why the audit log has no record of it, or "". The backup is whole all the same. A database of another release is left as it
+    is."""
+    from django.db import Error
+
+    from controlplane import bootstrap
+    from controlplane.backup import manifest
+    from controlplane.backup.audited import record_taken
+    from controlplane.cli.offline import control_plane
+    from messaging.settings import ConfigError, load
+
+    if bootstrap.needed(load(os.environ, **overrides)):
+        return "the control plane's database is not that of this release"
+    try:
+        with control_plane(overrides):
+            record_taken(manifest.read(folder), folder)
+    except (ConfigError, Error) as error:
+        return str(error)
+    return ""
 
 
 @backup.command("verify")
