@@ -13,9 +13,11 @@ from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import everywhere
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
+from messaging.broker.runtime.ownership.owners import Elsewhere
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.clock import passed_s
 from messaging.errors import Conflict, NotFound, NotReady
-from messaging.protocol.bundles import Boundaries
+from messaging.protocol.bundles import Boundaries, position_of
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.ownership import (
@@ -35,6 +37,8 @@ log = structlog.get_logger("broker.ownership")
 ACQUIRED_AT_ONCE = 100  # bundles: they share commits
 LOOKED_AT_ONCE = 100  # rows in a turn of the loop
 RETRY_S, RETRY_S_MAX = 1.0, 60.0  # after what a broker left could not be recovered
+LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
+HAND_OVER_S = 2.0  # so long whoever asks for a topic waits while its bundle is handed over
 
 
 class EndsSessions(Protocol):
@@ -88,6 +92,9 @@ class SharedMember(FleetMember):
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
         self.unrecovered: dict[str, FailedRecovery] = {}  # by broker, what this one could not recover
         self._adopted: object = None  # what was known when there was nothing more to adopt
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Task[None] | None = None  # one that has not begun
+        self._looked_s = now_s() - LOOK_AGAIN_S
 
     async def resume(self, session: int) -> None:
         """Goes on with a session that was opened for this process. Raises `StoreError`."""
@@ -118,6 +125,48 @@ class SharedMember(FleetMember):
         """Others are to give it no bundles from now on. Raises `StoreError`; whether they know of it is seen at the next look."""
         await self._store.serve(self.broker_id, self._session, self._addresses | {DRAINS: "1"})
         await self.look()
+
+    async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        """Waits while the topic's bundle is handed over. A client that was refused would come back after a backoff that doubles,
+        and Apache's in C++ closes its connection first, on which it has other topics, too."""
+        waits_until_s = self._now_s() + HAND_OVER_S
+        while self._handed_over(name) and self._now_s() < waits_until_s:
+            await self._look_now()
+        return await super().where(name, sent=sent)
+
+    async def serves(self, name: TopicName) -> bool:
+        return self._handed_over(name) is None and await super().serves(name)
+
+    def _handed_over(self, name: TopicName) -> OwnershipRow | None:
+        """The row of the topic's bundle, if a live broker gives that away, as far as is known."""
+        row = self.owners.row_at(str(name.namespace), position_of(str(name)))
+        return row if row is not None and row.state == "draining" and self.owners.is_live(row) else None
+
+    async def require(self, name: TopicName) -> None:
+        """Who gives a bundle away tells its clients at once, and they are here before the rows are looked at the next time. The
+        one that gives refuses at once: its move waits for topics that are being opened."""
+        if name.tenant == OWN_TENANT:
+            return
+        row = self._handed_over(name)
+        if row is not None and row.broker_id == self.broker_id:
+            raise NotReady(f"topic {name} moves to another broker: look it up again")
+        if await self.where(name, sent=True) is not None:
+            await self._look_now()
+        await super().require(name)
+
+    async def _look_now(self) -> None:
+        """A look that begins after this call. All who come before it begins share it: however many clients come to the wrong
+        broker, the database is asked once in `LOOK_AGAIN_S`. Raises `NotReady`."""
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().create_task(self._look_next(), name="look at owners")
+            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())  # whoever waited may be gone
+        await asyncio.shield(self._next_look)
+
+    async def _look_next(self) -> None:
+        async with self._looking:
+            await asyncio.sleep(max(0.0, self._looked_s + LOOK_AGAIN_S - self._now_s()))
+            self._next_look, self._looked_s = None, self._now_s()
+            await self.refresh()
 
     async def adopt(self) -> None:
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -9,7 +10,7 @@ import pytest
 
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
-from messaging.broker.runtime.ownership.shared_member import SharedMember
+from messaging.broker.runtime.ownership.shared_member import HAND_OVER_S, SharedMember
 from messaging.errors import NotReady
 from messaging.protocol.bundles import equal_bundles
 from messaging.protocol.names import parse_topic
@@ -27,6 +28,7 @@ from messaging.storage.ownership import (
     scope_of_broker,
 )
 from tests.support.clock import Clock
+from tests.support.waiting import eventually
 
 TOPIC = parse_topic("persistent://acme/orders/t")
 ROW = OwnershipRow(NamespaceBundle("acme/orders", 0, 0xFFFFFFFF), "b2", 1, 1, "owned", False, 1)
@@ -39,6 +41,9 @@ class Store:
         self.failing: StoreError | None = None
         self.own, self.other_closed = {SERVES: "pulsar://here"}, False
         self.recovered = False
+        self.other_lives = False
+        self.rows = [ROW]
+        self.looks = 0
 
     async def renew_session(self, broker_id: str, session: int) -> None:
         if self.failing:
@@ -50,8 +55,12 @@ class Store:
         self.own = addresses
 
     async def ownership_changes(self, after: int, limit: int = 0) -> OwnershipChanges:
-        other = BrokerSession("b2", 1, {SERVES: "pulsar://there"}, False, self.other_closed)
-        return OwnershipChanges([ROW] if after == 0 else [], [BrokerSession("b1", 1, self.own, True), other], 1, False)
+        self.looks += 1
+        if self.failing:
+            raise self.failing
+        other = BrokerSession("b2", 1, {SERVES: "pulsar://there"}, self.other_lives, self.other_closed)
+        rows = [row for row in self.rows if row.change > after]
+        return OwnershipChanges(rows, [BrokerSession("b1", 1, self.own, True), other], self.rows[-1].change, False)
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool) -> OwnershipRow:
         if not self.recovered:
@@ -134,3 +143,68 @@ async def test_an_answer_that_was_lost_is_seen_at_the_next_look(world: tuple[Sto
     store.own = store.own | {DRAINS: "1"}
     await member.look()
     assert member.drains
+
+
+async def test_clients_that_were_sent_here_are_served_before_the_next_look(world: tuple[Store, SharedMember, Clock]) -> None:
+    """Their backoff doubles with every refusal, so one that is too early costs a second or two."""
+    store, member, _ = world
+    store.other_lives = True
+    await member.look()
+    store.looks = 0
+    with pytest.raises(NotReady, match="served by another broker"):
+        await member.require(TOPIC)
+    assert store.looks == 1
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 2, "owned", False, 2))
+    await asyncio.gather(*(member.require(TOPIC) for _ in range(100)))
+    assert store.looks == 2, "they share one look"
+    await member.require(TOPIC)
+    assert store.looks == 2, "who is right here costs none"
+
+
+async def test_a_look_that_fails_refuses_those_who_waited_for_it(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, _ = world
+    store.other_lives = True
+    await member.look()
+    store.failing = Unavailable("down")
+    with pytest.raises(NotReady, match="cannot be read: down"):
+        await member.require(TOPIC)
+    store.failing = None
+    with pytest.raises(NotReady, match="served by another broker"):
+        await member.require(TOPIC)
+
+
+async def test_whoever_asks_during_a_move_is_answered_when_it_is_over(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, _ = world
+    store.other_lives = True
+    store.rows.append(OwnershipRow(ROW.bundle, "b2", 1, 2, "draining", False, 2))
+    await member.look()
+    asked = asyncio.ensure_future(member.where(TOPIC))
+    store.looks = 0
+    await eventually(lambda: store.looks > 1)
+    assert not asked.done() and not await member.serves(TOPIC), "who asks for many topics does not wait"
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 3, "owned", False, 3))
+    assert await asked is None and await member.serves(TOPIC)
+
+
+async def test_a_move_that_takes_long_is_not_waited_for(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, clock = world
+    store.other_lives = True
+    store.rows.append(OwnershipRow(ROW.bundle, "b2", 1, 2, "draining", False, 2))
+    await member.look()
+    asked = asyncio.ensure_future(member.where(TOPIC))
+    store.looks = 0
+    await eventually(lambda: store.looks)
+    clock.now_ms += round(HAND_OVER_S * 1000) + 1
+    with pytest.raises(NotReady, match="is being handed over"):
+        await asked
+
+
+async def test_the_one_that_gives_refuses_at_once(world: tuple[Store, SharedMember, Clock]) -> None:
+    """Its move waits for topics that are being opened, so they must not wait for the move."""
+    store, member, _ = world
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 2, "draining", False, 2))
+    await member.look()
+    store.looks = 0
+    with pytest.raises(NotReady, match="moves to another broker: look it up again"):
+        await member.require(TOPIC)
+    assert store.looks == 0
