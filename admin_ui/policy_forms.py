@@ -143,6 +143,9 @@ def policy_field(policy: Policy) -> forms.Field:
             )
             several.help_text += " Nothing is chosen: inherited."
             return several
+        case "string":
+            text = forms.TextInput(attrs=_TYPED)
+            return forms.CharField(max_length=schema["maxLength"], empty_value=None, widget=text, **about)
         case "object":
             return PropertiesField(**about)
     raise TypeError(f"policy {policy.name} has no field")

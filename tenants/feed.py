@@ -22,8 +22,10 @@ from messaging.permissions.model import key_role
 from tenants import broker
 from tenants.models import (
     DynamicSetting,
+    FailureDomain,
     FeedHead,
     Grant,
+    IsolationPolicy,
     Key,
     Namespace,
     NamespaceBundles,
@@ -223,6 +225,21 @@ def broker_state() -> dict[str, Any]:
     return {"settings": dict(DynamicSetting.objects.values_list("name", "value"))}
 
 
+def isolation_state(row: IsolationPolicy) -> dict[str, Any]:
+    return {
+        "namespaces": row.namespaces,
+        "primary": row.primary,
+        "secondary": row.secondary,
+        "min_limit": row.min_limit,
+        "usage_threshold": row.usage_threshold,
+        "unload_scope": row.unload_scope,
+    }
+
+
+def failure_domain_state(row: FailureDomain) -> dict[str, Any]:
+    return {"brokers": row.brokers}
+
+
 def recycled_state(tenant_uid: str) -> dict[str, Any]:
     return {"tenant_uid": tenant_uid}
 
@@ -323,6 +340,16 @@ def _broker_settings(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield EVERY_BROKER, broker_state()
 
 
+def _isolation(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for row in IsolationPolicy.objects.filter(name__gt=after).order_by("name"):
+        yield row.name, isolation_state(row)
+
+
+def _failure_domains(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for row in FailureDomain.objects.filter(name__gt=after).order_by("name"):
+        yield row.name, failure_domain_state(row)
+
+
 _READERS = {  # in the order of a full feed
     "recycled": _recycled,
     "tenant": _tenants,
@@ -331,4 +358,6 @@ _READERS = {  # in the order of a full feed
     "topic": _topics,
     "broker": _broker_settings,
     "issuer": _issuers,
+    "isolation": _isolation,
+    "failure_domain": _failure_domains,
 }

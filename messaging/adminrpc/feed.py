@@ -93,13 +93,42 @@ class BrokerState(msgspec.Struct):
     settings: dict[str, Any] = {}
 
 
-State = TenantState | NamespaceState | KeyState | TopicState | BrokerState | IssuerState | RecycledState
+class IsolationState(msgspec.Struct):
+    """An isolation policy (`messaging.policies.isolation`)."""
+
+    namespaces: list[str] = []
+    primary: list[str] = []
+    secondary: list[str] = []
+    min_limit: int = 1
+    usage_threshold: int = 100
+    unload_scope: str = "changed"
+
+
+class FailureDomainState(msgspec.Struct):
+    """Brokers that may fail together: of a rack, say."""
+
+    brokers: list[str] = []
+
+
+State = (
+    TenantState
+    | NamespaceState
+    | KeyState
+    | TopicState
+    | BrokerState
+    | IssuerState
+    | RecycledState
+    | IsolationState
+    | FailureDomainState
+)
 KINDS: dict[str, type[State]] = {
     "tenant": TenantState,  # key: its name
     "namespace": NamespaceState,  # key: tenant/name
     "key": KeyState,  # key: its id
     "broker": BrokerState,  # key: `EVERY_BROKER`
     "issuer": IssuerState,  # key: tenant/name
+    "isolation": IsolationState,  # key: its name
+    "failure_domain": FailureDomainState,  # key: its name
     "topic": TopicState,  # key: its full name, of a partitioned topic the one without partition
     "recycled": RecycledState,  # key: tenant/name
 }

@@ -141,6 +141,7 @@ GROUPS: tuple[Group, ...] = (
             ),
         ),
     ),
+    Group("placement", "Placement", tuple(_alone("anti_affinity_group"))),
     Group("properties", "Properties", tuple(_alone("properties"))),
 )
 SUBJECTS: dict[str, Subject] = {subject.name: subject for group in GROUPS for subject in group.subjects}

@@ -57,6 +57,7 @@ SchemaStrategy = Literal[
     "FORWARD_TRANSITIVE",
     "FULL_TRANSITIVE",
 ]
+GroupName = Annotated[str, Meta(max_length=128)]
 MaskRules = Annotated[list[Annotated[str, Meta(min_length=1, max_length=RULE_CHARACTERS_MAX)]], Meta(max_length=RULES_MAX)]
 Properties = Annotated[dict[str, str], Meta(max_length=PAIRS_COUNT_MAX)]  # their sizes: messaging.limits.rest
 

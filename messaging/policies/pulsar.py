@@ -18,6 +18,7 @@ from messaging.policies.model import Policy, value_schema
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
 
+GROUP_PATH = "antiAffinity"  # its body is a bare name: `tenants.pulsar.placement`
 QUOTA_PATH = "backlogQuota"  # one path for two quotas: `tenants.pulsar.namespace_policies`
 QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
 QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message_age": "backlog_quota_age_policy"}

@@ -25,7 +25,6 @@ class Unset(NamedTuple):
 
 NAMESPACE_UNSET = (
     Unset("allowedClusters", answer=[]),
-    Unset("antiAffinity", status=204, removed_at="antiAffinity"),
     Unset("dispatcherPauseOnAckStatePersistent", answer=False, removed_at="dispatcherPauseOnAckStatePersistent"),
     Unset("entryFilters", removed_at="entryFilters"),
     Unset("offloadDeletionLagMs", removed_at="offloadDeletionLagMs"),

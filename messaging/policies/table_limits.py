@@ -206,4 +206,16 @@ TABLE = (
             ("tenant", m.TENANT_ONLY, "on all topics of the tenant together"),
         )
     ),
+    Policy(
+        name="anti_affinity_group",
+        kind=m.GroupName,
+        default="",
+        path="antiAffinity",
+        levels=m.NAMESPACE_ONLY,
+        label="Anti-affinity group",
+        words={"": "none"},
+        meaning="Namespaces of the tenant in the same group are kept at different brokers, and in different failure domains, where "
+        "there are enough of them.",
+        enforced_by="messaging.broker.core.ownership.fleet_rules:FleetRules.allowed",
+    ),
 )

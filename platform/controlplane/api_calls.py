@@ -30,7 +30,7 @@ from tenants.access import Actor
 from tenants.http.request_state import state_of
 
 _log = logs.get_logger("web")
-COUNTED = frozenset(("api", "billing", "admin_v2"))  # URL namespaces
+COUNTED = frozenset(("api", "billing", "admin_v1", "admin_v2"))  # URL namespaces
 OF_TENANT_MAX = 10_000  # topics, namespaces and keys told apart; calls beyond them are the tenant's, and nobody's in particular
 IN_ALL_MAX = 100_000
 RETRY_S = 5.0

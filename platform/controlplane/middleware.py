@@ -41,6 +41,7 @@ OURS = ("api", "billing")  # their views declare the parameters of a query
 TABLED = (
     "api",
     "billing",
+    "admin_v1",
     "admin_v2",
     "lookup",
     "internal",

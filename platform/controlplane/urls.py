@@ -8,6 +8,7 @@ urlpatterns = [
     path("", include("controlplane.health")),
     path("", include("controlplane.api_urls")),
     path("admin/v2/", include("tenants.pulsar.urls")),
+    path("admin/", include("tenants.pulsar.older_urls")),
     path("lookup/v2/", include("tenants.pulsar.lookup_urls")),
     path("internal/v1/", include("tenants.internal")),
     path("", include("admin_ui.urls")),

@@ -11,6 +11,7 @@ from tenants.models.idempotency import IdempotencyKey
 from tenants.models.invitation import Invitation
 from tenants.models.issuers import TokenIssuer
 from tenants.models.labels import MonthLabels
+from tenants.models.placement import FailureDomain, IsolationPolicy
 from tenants.models.provider_login import ProviderLogin
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.models.recycled import Recycled, RecycledRow
@@ -27,6 +28,7 @@ __all__ = [
     "AuditRecord",
     "CustomRole",
     "DynamicSetting",
+    "FailureDomain",
     "FeedHead",
     "Grant",
     "HistoryChunk",
@@ -35,6 +37,7 @@ __all__ = [
     "HistorySeries",
     "IdempotencyKey",
     "Invitation",
+    "IsolationPolicy",
     "Key",
     "Membership",
     "MonthLabels",

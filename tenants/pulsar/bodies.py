@@ -20,6 +20,7 @@ from messaging.limits.sizes import (
     ROLES_MAX,
     TOPIC_BYTES_MAX,
 )
+from messaging.policies.isolation import EXPRESSION_BYTES_MAX, EXPRESSIONS_MAX
 from messaging.protocol.bundles import BUNDLES_MAX
 
 T_co = TypeVar("T_co", covariant=True)
@@ -38,6 +39,7 @@ Roles = Annotated[list[str], ROLES]
 Clusters = Annotated[list[str], CLUSTERS]
 Properties = Annotated[dict[str, str], PROPERTIES]
 LedgerId = Annotated[int, LEDGER_ID]
+Expressions = Annotated[list[str], Limit("each is matched with names", bytes_max=EXPRESSION_BYTES_MAX, count_max=EXPRESSIONS_MAX)]
 
 
 class TenantInfo(msgspec.Struct, rename="camel"):
@@ -106,7 +108,29 @@ class ResetCursorData(msgspec.Struct, rename="camel"):
     properties: Properties | None = None
 
 
+class AutoFailover(msgspec.Struct):
+    """`parameters`: numbers as texts, as Pulsar's tools send them."""
+
+    policy_type: Annotated[str, Limit("there is one", bytes_max=64)] | None = None
+    parameters: Annotated[dict[str, str], Limit("there are two", bytes_max=64, count_max=16)] | None = None
+
+
+class IsolationData(msgspec.Struct):
+    namespaces: Expressions | None = None
+    primary: Expressions | None = None
+    secondary: Expressions | None = None
+    auto_failover_policy: AutoFailover | None = None
+    unload_scope: Annotated[str, Limit("one of three values", bytes_max=64)] | None = None
+
+
+class FailureDomainData(msgspec.Struct):
+    brokers: Annotated[list[str], Limit("each is looked for", bytes_max=NAME_BYTES_MAX, count_max=256)] | None = None
+
+
 OBJECTS = (
+    AutoFailover,
+    IsolationData,
+    FailureDomainData,
     TenantInfo,
     BundlesData,
     GivenPermissions,

@@ -73,22 +73,8 @@ def _no_peers(request: HttpRequest, cluster: str) -> HttpResponse:
     return value_or_nothing(None)
 
 
-def _no_domains(request: HttpRequest, cluster: str) -> dict[str, Any]:
-    existing_cluster(cluster)
-    return {}
-
-
-def _no_domain(request: HttpRequest, cluster: str, group: str) -> NoReturn:
-    existing_cluster(cluster)
-    raise NotFound(f"Domain {group} for cluster {cluster} does not exist: there is one broker")
-
-
 def _no_migration(request: HttpRequest, cluster: str) -> NoReturn:
     raise NotFound(f"cluster {cluster} does not migrate: there is one cluster")
-
-
-def _no_isolation(request: HttpRequest, cluster: str) -> NoReturn:
-    raise NotFound(f"NamespaceIsolationPolicies for cluster {cluster} does not exist: there is one broker")
 
 
 def _no_groups(request: HttpRequest) -> list[str]:
@@ -113,10 +99,7 @@ def _checked(request: HttpRequest) -> None:
 
 replicated_view = route(GET=_replicated)
 peers_view = route(GET=_no_peers)
-domains_view = route(GET=_no_domains)
-domain_view = route(GET=_no_domain)
 migration_view = route(GET=_no_migration)
-isolation_view = route(GET=_no_isolation)
 groups_view = route(GET=_no_groups)
 group_view = route(GET=_no_group)
 racks_view = route(GET=_no_racks)

@@ -21,6 +21,8 @@ FILLING = {
     "role": "r",
     "cluster": "standalone",
     "group": "g",
+    "policy": "p",
+    "broker_id": "b1",
     "key_id": "k1",
     "username": "tom",
     "team": "payments",

@@ -14,6 +14,8 @@ from functools import partial
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
 from messaging.background import BackgroundLoops
+from messaging.broker.core.control.view import ControlView
+from messaging.broker.core.ownership.fleet_rules import FleetRules
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
@@ -44,6 +46,8 @@ from messaging.broker.runtime.ownership.gone_namespaces import LOOK_S as GONE_NA
 from messaging.broker.runtime.ownership.gone_namespaces import GoneNamespaces
 from messaging.broker.runtime.ownership.joining import join, join_shared
 from messaging.broker.runtime.ownership.owners import Owners
+from messaging.broker.runtime.ownership.policy_moves import LOOK_S as POLICY_LOOK_S
+from messaging.broker.runtime.ownership.policy_moves import PolicyMoves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.protocol_listeners import listen
@@ -59,7 +63,6 @@ from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.clock import boottime_ms, wall_ms
-from messaging.protocol.bundles import Boundaries
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import Fence, Fenced, StoreError, Unreachable
 from messaging.storage.local import LocalLedgerStore
@@ -160,7 +163,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     leaving.callback(listeners.rpc.dup().close)
     cursors = await open_cursors(storage, settings, stack)
     addresses = listeners.addresses(settings)
-    owners = await _join(opened, storage, cursors, owner_map, access.view.boundaries_of, asdict(addresses))
+    owners = await _join(opened, storage, cursors, owner_map, access.view, asdict(addresses))
     service = Broker(settings, storage, cursors, access, opened.owned.fence.epoch, owners)
     opened.ledgers.on_failed = service.store_failed
     meter_usage(service, settings.data_path / "usage" / "raw")
@@ -199,15 +202,16 @@ async def _join(
     storage: Storage,
     cursors: CursorLog,
     owner_map: OwnerMap,
-    boundaries_of: Callable[[str], Boundaries],
+    view: ControlView,
     addresses: dict[str, str],
 ) -> Owners:
     """Raises `ConfigError`, `StorageUnreachable`."""
     settings, meta = opened.settings, opened.meta
+    rules = FleetRules(view.placement, owner_map)
     try:
         if settings.shared_storage:
-            return await join_shared(storage, meta, cursors, opened.session, owner_map, boundaries_of)
-        return await join(settings, meta, opened.owned, boundaries_of, addresses)
+            return await join_shared(storage, meta, cursors, opened.session, owner_map, view.boundaries_of, rules)
+        return await join(settings, meta, opened.owned, owner_map, view.boundaries_of, addresses, rules)
     except StoreError as error:
         passes = isinstance(error, Unreachable | Fenced | SessionLost)  # the next start has a session of its own
         failure = StorageUnreachable if passes else ConfigError
@@ -244,7 +248,10 @@ def _balance(service: Broker, member: SharedMember, store: OwnershipStore, admin
     """What brokers that store in one place do for each other."""
     moves = service.bundle_moves = BundleMoves(member, store, service.topics, service.cursors)
     balancer = Balancer(member, lambda method, request: admin.methods[method.name](request), boottime_ms)
+    policy_moves = PolicyMoves(member, moves, service.access.view.placement)
+    service.access.feed.on_change.append(policy_moves.follow)
     background = service.background
+    background.every(POLICY_LOOK_S, "follow_isolation", policy_moves.look)
     background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(member).look)
     background.every(FOLLOW_S, "follow_bundles", lambda: moves.follow_boundaries(service.access.view.boundaries_of))
     background.every(FOLLOW_S, "take_back_bundles", moves.take_back)

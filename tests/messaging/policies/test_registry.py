@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from messaging.policies.model import Level, Policy, range_text, value_schema
-from messaging.policies.pulsar import PATHS, QUOTA_PATH
+from messaging.policies.pulsar import GROUP_PATH, PATHS, QUOTA_PATH
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
@@ -35,7 +35,7 @@ def _test_names(repository: Path) -> set[str]:
 def test_every_policy_is_complete(policy: Policy) -> None:
     assert policy.meaning.endswith(".")
     if policy.path or Level.TENANT not in policy.levels:  # of tenants Pulsar has no policies
-        assert policy.path in ({*PATHS, QUOTA_PATH} if Level.NAMESPACE in policy.levels else TOPIC_PATHS)
+        assert policy.path in ({*PATHS, QUOTA_PATH, GROUP_PATH} if Level.NAMESPACE in policy.levels else TOPIC_PATHS)
     assert set(policy.levels) <= set(Level)
     assert (policy.default is None) == bool(policy.setting), "a policy has a default of its own or a setting, not both"
     valid_value(policy, getattr(Settings(), policy.setting) if policy.setting else policy.default)

@@ -11,6 +11,7 @@ from typing import Any
 
 from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
 from messaging.broker.core.control.feed_plan import FeedPlan, plan
+from messaging.broker.core.control.placement_view import PlacementView
 from messaging.client_address import within
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.permissions.model import Binding
@@ -47,6 +48,7 @@ class ControlView(InheritedGrants):
         self.issuers: dict[str, dict[str, Any]] = {}  # tenant/name
         self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
         self.recycled: dict[str, dict[str, Any]] = {}  # namespaces in the recycle bin
+        self.placement = PlacementView()
         self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
         self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
         self._superusers = frozenset(superuser_roles)
@@ -68,6 +70,7 @@ class ControlView(InheritedGrants):
             for table in tables.values():
                 table.clear()
             self._topics_of.clear()
+            self.placement.forget_namespaces()
         for change in plan.changes:
             if change.state is None:
                 tables[change.kind].pop(change.key, None)
@@ -75,6 +78,9 @@ class ControlView(InheritedGrants):
                 tables[change.kind][change.key] = change.state
             if change.kind == "topic":
                 self._keep_topic(change.key, change.state)
+            elif change.kind == "namespace":
+                self.placement.keep_namespace(change.key, change.state)
+        self.placement.changed({kind for kind, _ in plan.changed})
         self.defaults = with_dynamic(self._configured, self.brokers.get(EVERY_BROKER, _NOTHING).get("settings", _NOTHING))
         self.resolved_policies.clear()
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
@@ -132,6 +138,7 @@ class ControlView(InheritedGrants):
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
         others = {"topic": self.topics, "broker": self.brokers, "recycled": self.recycled}
+        others |= {"isolation": self.placement.isolation_states, "failure_domain": self.placement.domain_states}
         return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "issuer": self.issuers, **others}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:

@@ -6,10 +6,10 @@ it had before, so the greatest load falls with each move, and no bundle moves ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from messaging.broker.core.ownership.placement import everywhere
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.storage.ownership import NamespaceBundle
 
 ABOVE_MEAN = 1.15  # what a broker may have to do, of the mean of all
@@ -26,10 +26,10 @@ def moves(
     loads: Mapping[str, Mapping[NamespaceBundle, float]],
     moved_ms: Mapping[NamespaceBundle, int],
     now_ms: int,
-    allowed: Callable[[str, list[str]], list[str]] = everywhere,
+    rules: PlacementRules = EVERYWHERE,
 ) -> list[BundleMove]:
-    """`loads`: what each live broker's bundles that can move cost it, in any one unit; `moved_ms`: when each last moved; `allowed`:
-    which of some brokers may have bundles of a namespace. One move at most for each broker that gives, and for each that takes."""
+    """`loads`: what each live broker's bundles that can move cost it, in any one unit; `moved_ms`: when each last moved. One
+    move at most for each broker that gives, and for each that takes."""
     total = {broker_id: sum(bundles.values()) for broker_id, bundles in loads.items()}
     if len(total) < 2:
         return []
@@ -42,7 +42,7 @@ def moves(
         excess = total[giver] - mean
         movable = []
         for bundle, load in loads[giver].items():
-            taker = next(iter(allowed(bundle.namespace, [each for each in takers if each != giver])), None)
+            taker = next(iter(rules.allowed(bundle.namespace, [each for each in takers if each != giver], giver)), None)
             moved_lately = now_ms - moved_ms.get(bundle, now_ms - AGAIN_MS) < AGAIN_MS
             if taker is not None and load > 0 and total[taker] + load < total[giver] and not moved_lately:
                 movable.append((abs(load - excess), bundle, taker))

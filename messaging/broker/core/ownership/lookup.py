@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from messaging.broker.core.ownership.owner_map import OwnerMap
-from messaging.broker.core.ownership.placement import candidate, everywhere
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules, candidate
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipRow
 
 
@@ -42,12 +41,11 @@ def answer(
     position: int,
     *,
     sent: bool,
-    allowed: Callable[[str, list[str]], list[str]] = everywhere,
+    rules: PlacementRules = EVERYWHERE,
 ) -> Answer:
     """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
     it is not sent on only because the two would place the bundle differently; one that gives its bundles away sends it on all the
-    same. `allowed`: which of some brokers may have bundles
-    of a namespace, in their order."""
+    same."""
     row = owners.row_at(bundle.namespace, position)
     if row is not None and row.state != "free":
         mine = (row.broker_id, row.session) == (broker_id, session)
@@ -66,8 +64,15 @@ def answer(
     stays = sent and not (own is not None and own.drains)
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     chosen: str | None = broker_id
-    if not stays and pinned is None:
-        taking = allowed(bundle.namespace, [other.broker_id for other in owners.sessions.values() if other.takes])
+    if pinned is not None:  # wherever it should be: nobody else can serve it
+        return Acquire(bundle)
+    if stays and not rules.permits(bundle.namespace, broker_id):
+        return NotNow(f"{bundle} may not be at this broker")
+    if not stays:
+        running = [other.broker_id for other in owners.sessions.values() if other.takes]
+        taking = rules.allowed(bundle.namespace, running)
+        if running and not taking:
+            return NotNow(rules.why_nobody(bundle.namespace))
         expected = owners.expected(bundle)
         loads = {other_id: owners.load_of(other_id) for other_id in taking}
         chosen = expected if expected in loads else candidate(bundle, taking, loads)

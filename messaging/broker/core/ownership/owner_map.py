@@ -21,6 +21,7 @@ class OwnerMap:
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
         self._expected: dict[NamespaceBundle, str] = {}  # by whom a bundle that nobody owns is about to be acquired
         self._expected_of: Counter[str] = Counter()  # how many of them each broker has
+        self._spread: dict[str, Counter[str]] = {}  # of namespaces that were asked for: how many bundles are at each broker
         self._young: set[NamespaceBundle] = set()  # of the expected ones, those since the rows were last read
         self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
         self._owned: defaultdict[str, dict[NamespaceBundle, OwnershipRow]] = defaultdict(dict)  # the same, by owner
@@ -47,10 +48,12 @@ class OwnerMap:
             if other.broker_id:
                 del self._owned[other.broker_id][other.bundle]
                 self.bundles_of[other.broker_id] -= 1
+                self._count(row.bundle.namespace, other.broker_id, -1)
         rows[first:last] = [row]
         if row.broker_id:
             self._owned[row.broker_id][row.bundle] = row
             self.bundles_of[row.broker_id] += 1
+            self._count(row.bundle.namespace, row.broker_id, 1)
 
     def expect(self, bundle: NamespaceBundle, broker_id: str) -> None:
         """Somebody is sent to that broker to have it acquire the bundle, which nobody owns; it is believed for a second or two. Of
@@ -58,12 +61,14 @@ class OwnerMap:
         if bundle not in self._expected:
             self._expected[bundle] = broker_id
             self._expected_of[broker_id] += 1
+            self._count(bundle.namespace, broker_id, 1)
             self._young.add(bundle)
 
     def _expect_no_more(self, bundle: NamespaceBundle) -> None:
         broker_id = self._expected.pop(bundle, None)
         if broker_id is not None:
             self._expected_of[broker_id] -= 1
+            self._count(bundle.namespace, broker_id, -1)
 
     def expected(self, bundle: NamespaceBundle) -> str | None:
         return self._expected.get(bundle)
@@ -71,6 +76,21 @@ class OwnerMap:
     def load_of(self, broker_id: str) -> int:
         """How many bundles it owns or is about to."""
         return self.bundles_of[broker_id] + self._expected_of[broker_id]
+
+    def brokers_of(self, namespace: str) -> Collection[str]:
+        """Those that own a bundle of it or are about to; those that are gone included, until others acquire it."""
+        spread = self._spread.get(namespace)
+        if spread is None:
+            spread = self._spread[namespace] = Counter(row.broker_id for row in self._rows.get(namespace, ()) if row.broker_id)
+            spread.update(broker_id for bundle, broker_id in self._expected.items() if bundle.namespace == namespace)
+        return spread.keys()
+
+    def _count(self, namespace: str, broker_id: str, difference: int) -> None:
+        spread = self._spread.get(namespace)
+        if spread is not None:
+            spread[broker_id] += difference
+            if not spread[broker_id]:
+                del spread[broker_id]
 
     def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
         """Of the bundle that holds a hash."""

@@ -46,7 +46,7 @@ class Balancer:
         loads = {broker_id: answer for broker_id, answer in zip(takers, answers, strict=True) if answer is not None}
         now_ms = self._now_ms()
         self._moved_ms = {bundle: moved for bundle, moved in self._moved_ms.items() if now_ms - moved < AGAIN_MS}
-        await asyncio.gather(*map(self._move, moves(loads, self._moved_ms, now_ms, self._member.allowed)))
+        await asyncio.gather(*map(self._move, moves(loads, self._moved_ms, now_ms, self._member.rules)))
 
     async def _loads(self, broker_id: str) -> dict[NamespaceBundle, float] | None:
         """None: it does not answer, and gets and gives nothing in this round."""

@@ -52,6 +52,8 @@ class BundleMoves:
         taker = self._member.owners.sessions.get(broker_id)
         if broker_id and (taker is None or not taker.serves):
             raise Conflict(f"broker {broker_id} is not running: bundle {bundle} stays")
+        if broker_id and not self._member.rules.permits(bundle.namespace, broker_id):
+            raise Conflict(f"isolation policies keep namespace {bundle.namespace} from broker {broker_id}: bundle {bundle} stays")
         moving = self._moving.get(bundle)
         if moving is None:
             work = self._give(row, taker)
@@ -91,6 +93,8 @@ class BundleMoves:
             log.info("bundle.moved", bundle=str(row.bundle), to_broker_id=to, topics=closed, duration_ms=duration_ms)
 
     async def _pass_on(self, drained: OwnershipRow, taker: BrokerSession | None) -> None:
+        if taker is not None and not self._member.rules.permits(drained.bundle.namespace, taker.broker_id):
+            taker = None  # the policies changed meanwhile: it is placed anew
         if taker is None:
             await self._store.release_bundle(drained)
             await self._member.look()
@@ -103,7 +107,7 @@ class BundleMoves:
     async def take_back(self) -> None:
         """What was drained by a move that is over, and is still this broker's: nobody else would ever serve it. Raises
         `StoreError`."""
-        for row in self._rows():
+        for row in self.rows():
             if row.state == "draining" and row.bundle not in self._moving:
                 await self._take_back(row)
                 log.info("bundle.taken_back", bundle=str(row.bundle))
@@ -132,7 +136,7 @@ class BundleMoves:
         were left; moves that are under way then go on. Does nothing where there is no other broker. Raises `NotReady`."""
         takers = [each.broker_id for each in self._member.other_sessions() if each.takes]
         if not takers or self._member.lost.is_set():
-            return len(self._rows())
+            return len(self.rows())
         try:
             await self._member.take_no_more()
         except StoreError as error:
@@ -140,17 +144,16 @@ class BundleMoves:
         loads = {broker_id: self._member.owners.load_of(broker_id) for broker_id in takers}
 
         async def give(row: OwnershipRow) -> None:
-            allowed = self._member.allowed(row.bundle.namespace, takers)
-            taker = candidate(row.bundle, allowed, loads)
+            taker = candidate(row.bundle, self._member.rules.allowed(row.bundle.namespace, takers), loads)
             try:
-                if taker is None:
-                    raise NotReady(f"no broker takes bundle {row.bundle}")
+                if taker is None:  # it stays until this broker stops: isolation comes before availability
+                    raise NotReady(self._member.rules.why_nobody(row.bundle.namespace))
                 loads[taker] += 1
                 await self.give(row.bundle, taker)
             except (Conflict, NotReady, StoreError) as error:
                 log.warning("bundle.not_drained", bundle=str(row.bundle), error=str(error))
 
-        rows = iter(self._rows())
+        rows = iter(self.rows())
 
         async def give_some() -> None:
             for row in rows:  # the next one that nobody gives yet
@@ -163,9 +166,10 @@ class BundleMoves:
             for each in giving:
                 each.cancel()
         await asyncio.gather(*(each for each in giving if each.done()))
-        return len(self._rows())
+        return len(self.rows())
 
-    def _rows(self) -> list[OwnershipRow]:
+    def rows(self) -> list[OwnershipRow]:
+        """Of the bundles that this broker owns."""
         member = self._member
         return [row for row in member.owners.owned_by(member.broker_id) if row.session == member.session]
 
@@ -174,7 +178,7 @@ class BundleMoves:
     async def follow_boundaries(self, boundaries_of: Callable[[str], Boundaries]) -> None:
         """Cuts this broker's bundles where the control plane did: nothing is closed, topics go on under the fences of the parts.
         Raises `StoreError`."""
-        for row in self._rows():
+        for row in self.rows():
             cuts = _cuts(row.bundle, boundaries_of(row.bundle.namespace))
             if cuts and row.state == "owned" and row.bundle not in self._moving:
                 for part in await self._store.split_bundle(row, cuts):

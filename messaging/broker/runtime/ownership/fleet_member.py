@@ -17,7 +17,7 @@ from messaging.background import BackgroundLoops
 from messaging.broker.core.ownership.lease import RENEW_S, Lease
 from messaging.broker.core.ownership.lookup import Acquire, Answer, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
-from messaging.broker.core.ownership.placement import everywhere
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.core.ownership.ranges import OwnedBundles
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
@@ -43,7 +43,7 @@ ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
 
 class FleetMember(ABC):
     """Implements `Owners`. `boundaries_of`: of a namespace's bundles. `now_s` never goes back, also counts the sleep of a machine.
-    `owners`: its copy of the rows. `allowed`: which of some brokers may have bundles of a namespace."""
+    `owners`: its copy of the rows. `rules`: where bundles may be."""
 
     pins: ClassVar[bool]  # whether what it acquires is its own for good
 
@@ -55,11 +55,11 @@ class FleetMember(ABC):
         *,
         now_s: Callable[[], float] = passed_s,
         owners: OwnerMap | None = None,
-        allowed: Callable[[str, list[str]], list[str]] = everywhere,
+        rules: PlacementRules = EVERYWHERE,
     ) -> None:
         self.owners = owners or OwnerMap()
         self.broker_id = broker_id
-        self.allowed = allowed
+        self.rules = rules
         self._store = store
         self._boundaries_of = boundaries_of
         self._now_s = now_s
@@ -141,7 +141,7 @@ class FleetMember(ABC):
             return NotNow("this broker cannot renew its session in the metadata")
         text, namespace = str(name), str(name.namespace)
         bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
-        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent, allowed=self.allowed)
+        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent, rules=self.rules)
         if isinstance(decided, Acquire):
             self.owners.expect(bundle, self.broker_id)
         elif isinstance(decided, There) and not decided.owner:

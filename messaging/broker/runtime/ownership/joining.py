@@ -9,6 +9,7 @@ from collections.abc import Callable
 import structlog
 
 from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.gone_brokers import listens
 from messaging.broker.runtime.ownership.instance import Instance
 from messaging.broker.runtime.ownership.log_recovery import SharedStorage, recover_own, recover_sole
@@ -57,11 +58,13 @@ async def join_shared(
     session: int,
     owners: OwnerMap,
     boundaries_of: Callable[[str], Boundaries],
+    rules: PlacementRules = EVERYWHERE,
 ) -> SharedMember:
     """Keeps the session, and recovers what earlier ones of this broker left, whose cursor log is open; nobody is sent here before
     `SharedMember.serve`. Raises `StoreError`."""
     broker_id = storage.owned.name.removeprefix(scope_of_broker(""))
-    member = SharedMember(meta.ownership, broker_id, boundaries_of, SharedStorage(storage, meta.ownership), owners=owners)
+    ends = SharedStorage(storage, meta.ownership)
+    member = SharedMember(meta.ownership, broker_id, boundaries_of, ends, owners=owners, rules=rules)
     await member.resume(session)
     member.keep(storage.background)  # recovering may take longer than a lease
     await recover_sole(storage)
@@ -70,7 +73,13 @@ async def join_shared(
 
 
 async def join(
-    settings: Settings, meta: SqlMetaStore, owned: OwnedRange, boundaries_of: Callable[[str], Boundaries], addresses: dict[str, str]
+    settings: Settings,
+    meta: SqlMetaStore,
+    owned: OwnedRange,
+    owners: OwnerMap,
+    boundaries_of: Callable[[str], Boundaries],
+    addresses: dict[str, str],
+    rules: PlacementRules = EVERYWHERE,
 ) -> Owners:
     """`addresses`: where others send clients. The log is open, and what other brokers have in theirs is respected. Raises
     `ConfigError`, `StoreError`."""
@@ -79,7 +88,7 @@ async def join(
         if await meta.get_value(CLAIMED) is not None:
             await meta.delete_value(owned.fence, CLAIMED)
         return SoleOwner()
-    member = PinnedMember(meta.ownership, settings.broker_id, boundaries_of, settings.brokers)
+    member = PinnedMember(meta.ownership, settings.broker_id, boundaries_of, settings.brokers, owners=owners, rules=rules)
     if settings.broker_number > 1 and await meta.get_value(CLAIMED) is None:
         raise ConfigError(
             f"broker_number = {settings.broker_number}: the first broker has not started with brokers = {settings.brokers} yet, so "

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import structlog
 
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.clock import passed_s
 from messaging.errors import NotReady
@@ -37,8 +39,10 @@ class PinnedMember(FleetMember):
         brokers: int,
         *,
         now_s: Callable[[], float] = passed_s,
+        owners: OwnerMap | None = None,
+        rules: PlacementRules = EVERYWHERE,
     ) -> None:
-        super().__init__(store, broker_id, boundaries_of, now_s=now_s)
+        super().__init__(store, broker_id, boundaries_of, now_s=now_s, owners=owners, rules=rules)
         self._brokers = brokers
         self._divides_s = now_s() + OTHERS_S
 

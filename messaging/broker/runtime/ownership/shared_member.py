@@ -10,7 +10,7 @@ import structlog
 
 from messaging.broker.core.ownership.lookup import Acquire, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
-from messaging.broker.core.ownership.placement import everywhere
+from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.broker.runtime.ownership.owners import Elsewhere
@@ -84,9 +84,9 @@ class SharedMember(FleetMember):
         *,
         now_s: Callable[[], float] = passed_s,
         owners: OwnerMap | None = None,
-        allowed: Callable[[str, list[str]], list[str]] = everywhere,
+        rules: PlacementRules = EVERYWHERE,
     ) -> None:
-        super().__init__(store, broker_id, boundaries_of, now_s=now_s, owners=owners, allowed=allowed)
+        super().__init__(store, broker_id, boundaries_of, now_s=now_s, owners=owners, rules=rules)
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
         self._ends = ends
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -104,11 +104,12 @@ class SharedMember(FleetMember):
 
     async def serve(self, addresses: dict[str, str]) -> None:
         """What earlier sessions left is recovered, and others send clients to `addresses` from now on; what those sessions owned,
-        and nobody else has acquired, is this one's again. Raises `StoreError`."""
+        and nobody else has acquired, is this one's again, unless the rules changed. Raises `StoreError`."""
         self._addresses = addresses
         await self._store.serve(self.broker_id, self._session, addresses)
         await self.look()
-        former = [row.bundle for row in self.owners.owned_by(self.broker_id) if row.session != self._session]
+        rows = [row for row in self.owners.owned_by(self.broker_id) if row.session != self._session]
+        former = [row.bundle for row in rows if self.rules.permits(row.bundle.namespace, self.broker_id)]
         for start in range(0, len(former), ACQUIRED_AT_ONCE):
             outcomes = await asyncio.gather(*map(self._acquire, former[start : start + ACQUIRED_AT_ONCE]), return_exceptions=True)
             for outcome in outcomes:
@@ -171,15 +172,13 @@ class SharedMember(FleetMember):
     async def adopt(self) -> None:
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
         policies ask, although nobody uses it. What cannot be acquired holds up nothing else. Raises `StoreError`."""
-        seen = (self.owners.version, [each for each in self.owners.sessions.values() if each.serves])
+        seen = (self.owners.version, self.rules.version, [each for each in self.owners.sessions.values() if each.serves])
         if seen == self._adopted or not self._lease.may_serve(self._now_s()):
             return
         mine: list[NamespaceBundle] = []
         left = 0
         async for row in self._rows_without_owner():
-            decided = answer(
-                self.owners, self.broker_id, self._session, row.bundle, row.bundle.lower, sent=False, allowed=self.allowed
-            )
+            decided = answer(self.owners, self.broker_id, self._session, row.bundle, row.bundle.lower, sent=False, rules=self.rules)
             if isinstance(decided, Acquire):
                 mine.append(decided.bundle)
             if len(mine) == ACQUIRED_AT_ONCE:
