@@ -6,6 +6,8 @@ from messaging.adminrpc.base import Answer
 
 
 class BrokerStatus(Answer, kw_only=True):
+    """`placement_problems`: what isolation policies leave unserved, a sentence each, as this broker of several sees it."""
+
     broker_id: str
     boot_epoch: int
     version: str
@@ -20,3 +22,4 @@ class BrokerStatus(Answer, kw_only=True):
     hot_loops: str  # "compiled" or "python"
     durability: str
     resident_bytes: int
+    placement_problems: list[str] = []

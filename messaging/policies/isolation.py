@@ -141,6 +141,20 @@ class IsolationRules:
         enough = primaries >= self.policies[name].min_limit
         return [broker_id for broker_id, role in roles.items() if role == "primary" or (role == "secondary" and not enough)]
 
+    def problems(self, running: Sequence[str]) -> list[str]:
+        """What they leave unserved while these brokers take bundles, a sentence each."""
+        if not self.policies or not running:
+            return []
+        found = []
+        for name, policy in self.policies.items():
+            roles = [self.roles_of(broker_id).get(name) for broker_id in running]
+            if "primary" not in roles and ("secondary" not in roles or not policy.min_limit):
+                matching = ", ".join(policy.namespaces)[:120]
+                found.append(f"isolation policy {name} names no broker that runs: namespaces that match {matching} are not served")
+        if not any(map(self.is_shared, running)):
+            found.append("isolation policies reserve all brokers that run: namespaces without a policy are not served")
+        return found
+
     def why_nobody(self, namespace: str) -> str:
         """Why no broker that runs may have the namespace."""
         name = self.policy_of(namespace)

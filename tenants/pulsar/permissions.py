@@ -36,6 +36,7 @@ _ROUTES: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:brokers"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-of-cluster"): Action.SUPERUSER,
     ("GET", "admin_v2:leader-broker"): Action.SUPERUSER,
+    ("GET", "admin_v2:owned-bundles"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-health"): Action.PUBLIC,  # load balancers ask; answers are shared, so asking often costs nothing
     ("GET", "admin_v2:brokers-ready"): Action.PUBLIC,
     ("GET", "admin_v2:brokers-runtime-configuration"): Action.SUPERUSER,

@@ -8,7 +8,9 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.base import Request
-from messaging.adminrpc.methods import BROKERS_LIST
+from messaging.adminrpc.brokers import BrokerAsked
+from messaging.adminrpc.bundles import BundleLoad
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Resource
 from messaging.policies.isolation import UNLOAD_SCOPES, Isolation, IsolationRules
@@ -138,6 +140,24 @@ def _broker(rules: IsolationRules, broker_id: str) -> dict[str, Any]:
     return shown if name is None else shown | {"policyName": name}
 
 
+def _owned(request: HttpRequest, cluster: str, broker_id: str) -> dict[str, Any]:
+    """The bundles of a broker, and what it is to the policies of their namespaces."""
+    existing_cluster(cluster)
+    seen = broker.rpc().call(BROKERS_LIST, Request()).brokers
+    alone = len(seen) == 1 and broker_id == request.get_host()  # what `brokers list` tells of one broker
+    if not alone and broker_id not in {each.broker_id for each in seen if each.live}:
+        raise NotFound(f"Broker id '{broker_id[:80]}' not found in available brokers.")
+    rules = IsolationRules(isolation_policies())
+    owned = broker.rpc().call(BUNDLES_LOADS, BrokerAsked(broker_id="" if alone else broker_id)).bundles
+    return {f"{each.namespace}/{each.bundle}": _owned_status(rules, broker_id, each) for each in owned}
+
+
+def _owned_status(rules: IsolationRules, broker_id: str, owned: BundleLoad) -> dict[str, Any]:
+    policy = rules.policy_of(owned.namespace)
+    role = rules.roles_of(broker_id).get(policy, "shared") if policy else "shared"
+    return {"broker_assignment": role, "is_controlled": bool(policy), "is_active": owned.topics > 0}
+
+
 # --- failure domains ------------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +235,7 @@ isolations_view = route(GET=_all)
 isolation_view = route(GET=_one, POST=_set, DELETE=_delete)
 isolation_brokers_view = route(GET=_brokers)
 isolation_broker_view = route(GET=_one_broker)
+owned_view = route(GET=_owned)
 domains_view = route(GET=_domains)
 domain_view = route(GET=_domain, POST=_set_domain, DELETE=_delete_domain)
 group_view = route(GET=_group, POST=_set_group, DELETE=_unset_group)

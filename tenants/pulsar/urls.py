@@ -81,6 +81,7 @@ urlpatterns = [
     path("brokers/configuration/runtime", brokers.runtime_configuration_view, name="brokers-runtime-configuration"),
     path("brokers/configuration/<segment:name>", brokers.dynamic_name_view, name="brokers-dynamic-name"),
     path("brokers/leaderBroker", brokers.leader_view, name="leader-broker"),
+    path("brokers/<cluster:cluster>/<segment:broker_id>/ownedNamespaces", placement.owned_view, name="owned-bundles"),
     path("brokers/<cluster:cluster>", brokers.brokers_view, name="brokers-of-cluster"),
     path("namespaces/grantPermissionsOnTopics", topic_permissions.grants_view, name="topics-grants"),
     path("namespaces/revokePermissionsOnTopics", topic_permissions.revocations_view, name="topics-revocations"),

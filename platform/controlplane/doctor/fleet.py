@@ -43,8 +43,24 @@ def fleet(settings: Settings) -> Iterator[Finding]:
         yield Finding("Fleet", "warn", f"the brokers could not be listed: {error}", "see the readiness of the broker above")
         return
     if len(seen) > 1:
+        yield from _placement(rpc)
         gone = [Member(broker.broker_id, False, problem=broker.problem) for broker in seen if not broker.live]
         yield from findings([*(_asked(rpc, broker.broker_id) for broker in seen if broker.live), *gone])
+
+
+def _placement(rpc: AdminRpc) -> Iterator[Finding]:
+    """A broker that is not responding is told of elsewhere."""
+    try:
+        yield from placement_findings(rpc.call(STATUS, BrokerAsked()).placement_problems)
+    except MagnetarError:
+        return
+
+
+def placement_findings(problems: Sequence[str]) -> Iterator[Finding]:
+    """What isolation policies leave unserved."""
+    for problem in problems:
+        do = "start a broker that may serve them, or change the policy: pulsar-admin ns-isolation-policy set"
+        yield Finding("Placement", "fail", problem, do)
 
 
 def _asked(rpc: AdminRpc, broker_id: str) -> Member:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.doctor import fleet as of_fleet
-from controlplane.doctor.fleet import Member, findings, fleet
+from controlplane.doctor.fleet import Member, findings, fleet, placement_findings
 from messaging.broker.runtime.ownership.shared_member import to_do
 from messaging.identity import create_secrets
 from messaging.settings import Settings
@@ -39,6 +39,12 @@ def test_a_broker_that_others_cannot_take_over_from_is_named_with_what_to_do() -
     assert unrecovered.level == "fail" and unrecovered.says == "broker c: what it left cannot be recovered: its log is damaged"
     assert "magnetar brokers recover c --accept-loss" in unrecovered.do
     assert "magnetar brokers forget" in gone.do
+
+
+def test_what_isolation_policies_leave_unserved_is_told() -> None:
+    (finding,) = placement_findings(["isolation policy gold names no broker that runs"])
+    assert finding.level == "fail" and "gold" in finding.says and "ns-isolation-policy set" in finding.do
+    assert list(placement_findings([])) == []
 
 
 def test_nothing_is_said_where_no_broker_runs(tmp_path: Path) -> None:

@@ -53,6 +53,17 @@ def test_why_nobody_may_names_the_policy() -> None:
     assert "reserve all brokers" in RULES.why_nobody("other/things")
 
 
+def test_what_is_not_served_is_told() -> None:
+    assert RULES.problems(["gold-1", "late", "b1"]) == []
+    assert RULES.problems(["spare-1", "late"]) == []
+    not_named, reserved = RULES.problems(["gold-1"])
+    assert "isolation policy late" in not_named and "acme/orders, other/x" in not_named
+    assert "without a policy" in reserved
+    assert IsolationRules({}).problems(["b1"]) == RULES.problems([]) == []
+    (never_used,) = IsolationRules({"p": GOLD._replace(min_limit=0)}).problems(["spare-1"])
+    assert "isolation policy p" in never_used
+
+
 def test_roles_of_a_broker() -> None:
     both = IsolationRules({"p": Isolation(("a/.*",), ("b.*",), (".*",)), "q": Isolation(("c/.*",), ("x",), ("b1",))})
     assert both.roles_of("b1") == {"p": "primary", "q": "secondary"}

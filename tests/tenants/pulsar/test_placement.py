@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
-from messaging.adminrpc.methods import BROKERS_LIST
+from messaging.adminrpc.bundles import BundleLoad, BundleLoads
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
 from messaging.policies.isolation import EXPRESSION_BYTES_MAX, EXPRESSIONS_MAX, POLICIES_MAX
 from tenants import actions, feed
 from tenants.actions.placement import BROKERS_OF_DOMAIN_MAX, DOMAINS_MAX
@@ -113,6 +114,29 @@ def test_what_brokers_are_to_the_policies(call: Call, world: World) -> None:
     }
 
 
+def test_bundles_of_a_broker(call: Call, world: World) -> None:
+    seen = [BrokerSeen(broker_id=name, live=name != "gone", broker_url="") for name in ("b1", "b2-x", "gone")]
+    figures = {"messages_in_per_s": 0.0, "messages_out_per_s": 0.0, "bytes_in_per_s": 0.0, "bytes_out_per_s": 0.0, "load": 0.0}
+    bundles = [
+        BundleLoad(namespace="acme/orders", bundle="0x00000000_0x40000000", topics=2, **figures),
+        BundleLoad(namespace="other/things", bundle="0x40000000_0x80000000", topics=0, **figures),
+    ]
+    world.line.divert(BROKERS_LIST, lambda _: BrokersSeen(brokers=seen))
+    world.line.divert(
+        BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=True, draining=False, bundles=bundles)
+    )
+    call("POST", f"{ISOLATION}/gold", POLICY)
+    owned = "/admin/v2/brokers/standalone/{}/ownedNamespaces".format
+    assert call("GET", owned("b1")).json() == {
+        "acme/orders/0x00000000_0x40000000": {"broker_assignment": "primary", "is_controlled": True, "is_active": True},
+        "other/things/0x40000000_0x80000000": {"broker_assignment": "shared", "is_controlled": False, "is_active": False},
+    }
+    assert call("GET", owned("b2-x")).json()["acme/orders/0x00000000_0x40000000"]["broker_assignment"] == "secondary"
+    for name in ("gone", "absent:8080"):
+        refused = call("GET", owned(name))
+        assert status(refused) == 404 and "not found in available brokers" in refused.json()["reason"]
+
+
 def test_failure_domains(call: Call) -> None:
     assert call("GET", DOMAINS).json() == {}
     assert status(call("POST", f"{DOMAINS}/here", {"brokers": ["b1", "b2", "b1"]})) == 204
@@ -165,6 +189,7 @@ def test_only_a_superuser_sees_and_changes_policies(world: World) -> None:
         ("DELETE", f"{ISOLATION}/p", None),
         ("GET", f"{ISOLATION}/brokers", None),
         ("GET", f"{ISOLATION}/brokers/b", None),
+        ("GET", "/admin/v2/brokers/standalone/b/ownedNamespaces", None),
         ("GET", DOMAINS, None),
         ("GET", f"{DOMAINS}/d", None),
         ("POST", f"{DOMAINS}/d", {"brokers": []}),

@@ -42,6 +42,14 @@ async def _problem(owners: SharedMember, broker_id: str) -> str:
         return f"whether others took over from it is not known: {error}"
 
 
+def _placement_problems(broker: Broker) -> list[str]:
+    owners = broker.owners
+    if not isinstance(owners, FleetMember):
+        return []  # it serves everything
+    running = [each.broker_id for each in owners.owners.sessions.values() if each.takes]
+    return broker.access.view.placement.isolation.problems(running)
+
+
 class StatusHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -79,6 +87,7 @@ class StatusHandlers:
             hot_loops="compiled" if hot.COMPILED else "python",
             durability=broker.settings.durability,
             resident_bytes=resident_bytes(),
+            placement_problems=_placement_problems(broker),
         )
 
     @answers(HEALTH)
