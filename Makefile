@@ -115,8 +115,8 @@ point-in-time: setup $(VENV)/.installed-test ## restore a PostgreSQL of its own 
 	$(BIN)/python -m tests.compat.point_in_time
 
 .PHONY: fleet
-fleet: setup $(VENV)/.installed-test ## kill and stop the brokers of one machine 100 times under stock clients; ARGS="--rounds 20 --brokers 2 --seed 7"
-	$(BIN)/python -m tests.compat.fleet_campaign $(ARGS)
+fleet: setup $(VENV)/.installed-test ## kill, stop and cut off brokers 100 times under stock clients; ARGS="--machines --rounds 20 --seed 7", ARGS="--machines --bookies"
+	$(BIN)/python -m tests.compat.fleet $(ARGS)
 
 .PHONY: growth
 growth: setup $(VENV)/.installed-test ## count the steps of what the event loop calls beside 1,000, 10,000 and 100,000 entries; ARGS="1000 10000"

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import pulsar
 
 from messaging.client import connect
-from tests.compat.fleet_campaign import Consumer, Publisher, Sent, messages
+from tests.compat.python_clients import Consumer, Publisher, messages
+from tests.compat.receipts import Sent
 from tests.compat.stock import Stock, nothing_more, receive
 from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually, eventually_sync

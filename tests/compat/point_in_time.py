@@ -10,9 +10,6 @@ and what was published after it is not.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,80 +22,42 @@ import psycopg
 import pulsar
 
 from messaging.client import connect
-from tests.compat.fleet_campaign import messages
+from tests.compat.python_clients import messages
 from tests.support.brokers.standalone import Standalone
+from tests.support.postgresql_server import PostgresqlServer
 from tests.support.waiting import eventually_sync
 
 TOPICS = [f"persistent://public/default/point-{number}" for number in range(3)]
 COUNT = 300
 
 
-class Server:
-    """PostgreSQL in a directory of its own, on a Unix socket. It does not run as root, so `postgres` owns the directory then."""
+class Server(PostgresqlServer):
+    """On a Unix socket. What it wrote is archived."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data, self.archive, self.base = (folder / name for name in ("data", "archive", "base"))
-        self.bin = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-        self.url = f"postgresql://postgres@/postgres?host={folder}&port=54999"
-        for path in (folder, self.archive):
-            path.mkdir(exist_ok=True)
-            self._give(path)
-
-    def _give(self, path: Path) -> None:
-        if os.getuid() == 0:
-            shutil.chown(path, "postgres", "postgres")
-
-    def run(self, *command: str) -> None:
-        before = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.getuid() == 0 else []
-        done = subprocess.run([*before, str(self.bin / command[0]), *command[1:]], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
-
-    def create(self) -> None:
-        self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "--no-sync")
-        with (self.data / "postgresql.conf").open("a") as settings:
-            settings.write(
-                f"unix_socket_directories = '{self.folder}'\nlisten_addresses = ''\nport = 54999\nwal_level = replica\n"
-                f"archive_mode = on\narchive_command = 'test ! -f {self.archive}/%f && cp %p {self.archive}/%f'\n"
-                "max_connections = 200\n"
-            )
-
-    def start(self) -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-w", "-l", str(self.folder / "log"), "start")
-
-    def stop(self) -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-w", "-m", "fast", "stop")
+        super().__init__(folder)
+        self.archive, self.base = folder / "archive", folder / "base"
+        self.archive.mkdir(exist_ok=True)
+        self.give(self.archive)
+        self.create(
+            f"wal_level = replica\narchive_mode = on\narchive_command = 'test ! -f {self.archive}/%f && cp %p {self.archive}/%f'"
+        )
 
     def take_base(self) -> None:
-        self.run(
-            "pg_basebackup",
-            "-h",
-            str(self.folder),
-            "-p",
-            "54999",
-            "-U",
-            "postgres",
-            "-D",
-            str(self.base),
-            "-X",
-            "none",
-            "-c",
-            "fast",
-        )
+        self.run("pg_basebackup", "-d", self.url, "-D", str(self.base), "-X", "none", "-c", "fast")
 
     def go_back(self, moment: datetime) -> None:
         """Stopped before, running after."""
         self.data.rename(self.folder / "former")
         self.base.rename(self.data)
-        with (self.data / "postgresql.conf").open("a") as settings:
-            settings.write(
-                f"restore_command = 'cp {self.archive}/%f %p'\nrecovery_target_time = '{moment.isoformat()}'\n"
-                "recovery_target_action = promote\n"
-            )
+        self.configure(
+            f"restore_command = 'cp {self.archive}/%f %p'\nrecovery_target_time = '{moment.isoformat()}'\n"
+            "recovery_target_action = promote"
+        )
         (self.data / "recovery.signal").touch()
-        self._give(self.data / "recovery.signal")
+        self.give(self.data / "recovery.signal")
         self.start()
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        with self.connect() as connection:
             eventually_sync(lambda: connection.execute("select not pg_is_in_recovery()").fetchone() == (True,), 60)
 
 
@@ -123,7 +82,6 @@ class Publishing:
 def run(folder: Path) -> dict[str, tuple[int, int, int]]:
     """By topic: how many had a receipt before the moment, are there, and were begun before it. Raises `AssertionError`."""
     server = Server(folder / "pg")
-    server.create()
     server.start()
     variables = {f"MAGNETAR_{name}_URL": server.url for name in ("DATABASE", "METADATA", "LEDGER")}
     platform = Standalone(folder / "data", **variables)

@@ -17,6 +17,7 @@ A program gets one argument, a JSON object of strings:
     public_key, private_key   files in PEM
     trust                     a certificate in PEM to trust, where the connection is TLS
     only                      names of features, separated by commas: all, if it is missing
+    campaign                  Go only: be a client of a campaign instead, as Campaign.java is (tests/compat/fleet/programs.py)
 
 `make clients` installs the clients; what each of them needs is in `install.py`. `features.json` says what each client offers, and
 docs/client-matrix.md is made from it.

@@ -7,10 +7,10 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
@@ -36,10 +36,24 @@ def free_port() -> int:
         return port
 
 
-def listens(port: int) -> bool:
+def listens(port: int, host: str = "127.0.0.1") -> bool:
     with socket.socket() as connecting:
         connecting.settimeout(1)
-        return connecting.connect_ex(("127.0.0.1", port)) == 0
+        return connecting.connect_ex((host, port)) == 0
+
+
+class Place(NamedTuple):
+    """Where a server runs: its address, and what its command begins with, as one that enters a network namespace."""
+
+    host: str = "127.0.0.1"
+    before: Sequence[str] = ()
+
+
+_LOOPBACK = Place()
+
+
+def _here(name: str) -> Place:
+    return _LOOPBACK
 
 
 def zookeeper_class_path() -> str:
@@ -54,11 +68,12 @@ def zookeeper_class_path() -> str:
 class Server:
     """One Java process; its output is in `log`."""
 
-    def __init__(self, folder: Path, command: list[str], port: int) -> None:
+    def __init__(self, folder: Path, command: list[str], port: int, place: Place = _LOOPBACK) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.port = port
-        self._command = command
+        self.host = place.host
+        self._command = [*place.before, *command]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,7 +92,7 @@ class Server:
         def up() -> bool:
             if process.poll() is not None:
                 raise RuntimeError(f"{self.folder.name} ended with {process.returncode}: {self.log}")
-            return listens(self.port)
+            return listens(self.port, self.host)
 
         eventually_sync(up, timeout_s=60)
 
@@ -102,33 +117,40 @@ class Server:
 
 class Cluster:
     """`bookies[i]` is registered as `names[i]`. `settings` of the bookies and `options` of their Java virtual machines are those
-    of tests, unless others are named."""
+    of tests, unless others are named. `place` tells where "zookeeper" and "bookie-0", ... are to run."""
 
     def __init__(
-        self, folder: Path, bookies: int, settings: Mapping[str, object] | None = None, options: Sequence[str] = _SMALL
+        self,
+        folder: Path,
+        bookies: int,
+        settings: Mapping[str, object] | None = None,
+        options: Sequence[str] = _SMALL,
+        place: Callable[[str], Place] = _here,
     ) -> None:
         self._settings = dict(settings or {})
         self._options = options
         self.folder = folder
+        self._place = place
+        here = place("zookeeper")
         self.zookeeper_port = free_port()
-        self.hosts = f"127.0.0.1:{self.zookeeper_port}"
+        self.hosts = f"{here.host}:{self.zookeeper_port}"
         self.uri = f"zk+hierarchical://{self.hosts}/ledgers"
         zookeeper = folder / "zookeeper"
         (zookeeper / "data").mkdir(parents=True)
         (zookeeper / "zoo.cfg").write_text(
-            f"clientPort={self.zookeeper_port}\nclientPortAddress=127.0.0.1\ndataDir={zookeeper}/data\ntickTime=500\n"
+            f"clientPort={self.zookeeper_port}\nclientPortAddress={here.host}\ndataDir={zookeeper}/data\ntickTime=500\n"
             "admin.enableServer=false\nforceSync=no\n4lw.commands.whitelist=*\n"
         )
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = [*_JAVA, _QUIET, "-cp", zookeeper_class_path(), main, str(zookeeper / "zoo.cfg")]
-        self.zookeeper = Server(zookeeper, command, self.zookeeper_port)
+        self.zookeeper = Server(zookeeper, command, self.zookeeper_port, here)
         self.authority = trustme.CA()
         self._write_certificates()
         self.bookies = [self._bookie(number) for number in range(bookies)]
 
     @property
     def names(self) -> list[str]:
-        return [f"127.0.0.1:{bookie.port}" for bookie in self.bookies]
+        return [f"{bookie.host}:{bookie.port}" for bookie in self.bookies]
 
     def start(self) -> None:
         self.zookeeper.start()
@@ -201,12 +223,12 @@ class Cluster:
         self.authority.cert_pem.write_to_path(str(self.folder / "authority.pem"))
 
     def _bookie(self, number: int) -> Server:
-        folder, port = self.folder / f"bookie-{number}", free_port()
+        folder, port, place = self.folder / f"bookie-{number}", free_port(), self._place(f"bookie-{number}")
         folder.mkdir(parents=True)
         settings = {
             "metadataServiceUri": self.uri,
             "bookiePort": port,
-            "advertisedAddress": "127.0.0.1",
+            "advertisedAddress": place.host,
             "allowLoopback": "true",
             "journalDirectory": folder / "journal",
             "ledgerDirectories": folder / "ledgers",
@@ -235,7 +257,7 @@ class Cluster:
         } | self._settings
         (folder / "bookie.conf").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         main = ["org.apache.bookkeeper.server.Main", "--conf", str(folder / "bookie.conf")]
-        return Server(folder, ["java", *self._options, *_OPENED, _QUIET, "-cp", _CLASS_PATH, *main], port)
+        return Server(folder, ["java", *self._options, *_OPENED, _QUIET, "-cp", _CLASS_PATH, *main], port, place)
 
 
 class Peer:

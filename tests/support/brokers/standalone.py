@@ -29,6 +29,32 @@ class Answer(NamedTuple):
         return json.loads(self.text)
 
 
+def ask(
+    url: str,
+    method: str,
+    body: Any = None,
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+    authority: Path | None = None,
+) -> Answer:
+    """One request; any status is an answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, method=method)
+    if data is not None:
+        request.add_header("Content-Type", "application/json")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    for name, value in (headers or {}).items():
+        request.add_header(name, value)
+    context = ssl.create_default_context(cafile=str(authority)) if url.startswith("https") else None
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=context) as response:
+            return Answer(response.status, dict(response.headers), response.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, dict(error.headers), error.read().decode())
+
+
 class Standalone:
     """`variables` are MAGNETAR_* settings of this run. `start` may be called again after the end."""
 
@@ -122,23 +148,7 @@ class Standalone:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """One request to the web process (or to `url`); any status is an answer."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request((url or self.ready["web_url"]) + path, data=data, method=method)
-        if data is not None:
-            request.add_header("Content-Type", "application/json")
-        if token:
-            request.add_header("Authorization", f"Bearer {token}")
-        for name, value in (headers or {}).items():
-            request.add_header(name, value)
-        context = None
-        if request.full_url.startswith("https"):
-            context = ssl.create_default_context(cafile=str(self.folder / "tls" / "ca.pem"))
-        try:
-            with urllib.request.urlopen(request, timeout=30, context=context) as response:
-                return Answer(response.status, dict(response.headers), response.read().decode())
-        except urllib.error.HTTPError as error:
-            with error:
-                return Answer(error.code, dict(error.headers), error.read().decode())
+        return ask((url or self.ready["web_url"]) + path, method, body, token, headers, self.folder / "tls" / "ca.pem")
 
     def run_python(self, script: str, timeout_s: float = 110.0) -> str:
         """Runs `script` as a process of the platform would be: with its settings and its Django. Returns what it prints."""

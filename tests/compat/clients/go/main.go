@@ -150,6 +150,10 @@ func run(name string) (result map[string]any) {
 
 func main() {
 	check(json.Unmarshal([]byte(os.Args[1]), &plan))
+	if plan["campaign"] != "" {
+		campaign()
+		return
+	}
 	registerProducing()
 	registerConsuming()
 	registerSchemas()
