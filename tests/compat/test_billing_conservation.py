@@ -3,14 +3,10 @@ without Java and without the tasks around the job."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import TypeVar
 
-import duckdb
 import pulsar
 import pytest
 
@@ -20,10 +16,8 @@ from messaging.adminrpc.methods import USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
-from spark_jobs.compute import compute
-from spark_jobs.config import Request, run_directory
-from spark_jobs.plan import make_plan
 from tests.compat.billing_traffic import Event, Traffic, expected, now_ms, reconnected, settle
+from tests.compat.computed_usage import usage_of
 from tests.compat.stock import Stock
 from tests.support.brokers.standalone import Standalone
 from workers.findings.outages import Outage, outages_below
@@ -31,8 +25,6 @@ from workers.rating.plan import plan_from
 from workers.rating.rate import USAGE, month_of, rate, segments_of
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone, pytest.mark.crash]
-T = TypeVar("T")
-R = TypeVar("R")
 PLAN = {
     "plan": "counted", "version": 1, "currency": "EUR", "in_force_from": "2026-01-01T00:00:00Z",
     "prices": [{"meter": meter, "unit": "message", "price": "1"} for meter in ("messages_in", "messages_out")],
@@ -66,7 +58,7 @@ def test_messages_that_clients_sent_and_received_are_billed(standalone: Standalo
         rpc.close()
     new = [outage for outage in outages_below(raw) if outage not in before]
     assert len(new) == 1 and new[0].from_ms < new[0].until_ms
-    usage = _usage_of(raw, tmp_path, set(topics))
+    usage = usage_of(raw, tmp_path, set(topics))
     for topic in topics:
         for meter, events in (("messages_in", traffic.sent[topic]), ("messages_out", traffic.received[topic])):
             least, most = expected(events, new)
@@ -103,30 +95,6 @@ def _exchange(traffic: Traffic, consumers: dict[str, pulsar.Consumer], chance: R
         for count, batch in zip(counts, (False, True), strict=True):
             traffic.publish(topic, count, batch=batch).wait()
         traffic.receive(consumer, sum(counts), started_ms, reject=chance.randrange(1, 4))
-
-
-def _usage_of(raw: Path, folder: Path, topics: set[str]) -> dict[str, dict[str, int]]:
-    """Meter -> topic -> what the job made of the records of these."""
-    request = Request("r1", str(raw), str(folder / "hours"), str(folder), int(now_ms()))
-    compute(_InProcess(), request, make_plan(raw, {}, request.now_ms, 1))
-    usage: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    files = run_directory(folder / "hours", "r1").glob("*/*/*.parquet")
-    relation = duckdb.sql(f"select topic, messages_in, messages_out from read_parquet({[str(file) for file in files]})")
-    assert relation is not None
-    for topic, *quantities in relation.fetchall():
-        if topic in topics:
-            for meter, quantity in zip(("messages_in", "messages_out"), quantities, strict=True):
-                usage[meter][topic] += quantity
-    return usage
-
-
-class _InProcess:
-    """Runs tasks here, one after the other."""
-
-    cores = 1
-
-    def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
-        return [work(item) for item in items]
 
 
 def _assert_billed(usage: dict[str, dict[str, int]]) -> None:

@@ -94,6 +94,17 @@ func (steady) Next() time.Duration       { return time.Second + rand.N(time.Seco
 func (steady) IsMaxBackoffReached() bool { return false }
 func (steady) Reset()                    {}
 
+// opened tries until it succeeds: this client does not by itself, as where the topic is being handed over.
+func opened[T any](open func() (T, error)) T {
+	for {
+		value, err := open()
+		if err == nil {
+			return value
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
 var types = map[string]pulsar.SubscriptionType{
 	"Exclusive": pulsar.Exclusive, "Failover": pulsar.Failover, "Key_Shared": pulsar.KeyShared, "Shared": pulsar.Shared,
 }
@@ -112,18 +123,20 @@ func campaign() {
 		switch words[0] {
 		case "publish": // topic, name, batched or single, pause in milliseconds
 			pause := must(time.ParseDuration(words[4] + "ms"))
-			producer := must(client.CreateProducer(pulsar.ProducerOptions{
+			options := pulsar.ProducerOptions{
 				Topic: words[1], Name: words[2], DisableBatching: words[3] == "single", SendTimeout: -1, MaxPendingMessages: 60,
 				BatchingMaxPublishDelay: 5 * time.Millisecond, BackOffPolicyFunc: steadily,
-			}))
+			}
+			producer := opened(func() (pulsar.Producer, error) { return client.CreateProducer(options) })
 			publishing.Add(1)
 			go publishAll(producer, words[1], words[2], pause, closing, &publishing)
 		case "consume": // topic, subscription, type
-			consumer := must(client.Subscribe(pulsar.ConsumerOptions{
+			options := pulsar.ConsumerOptions{
 				Topic: words[1], SubscriptionName: words[2], Type: types[words[3]], AckWithResponse: true,
 				EnableBatchIndexAcknowledgment: true, SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
 				BackOffPolicyFunc: steadily,
-			}))
+			}
+			consumer := opened(func() (pulsar.Consumer, error) { return client.Subscribe(options) })
 			go consumeAll(consumer, words[1], words[2])
 		case "close":
 			close(closing)
