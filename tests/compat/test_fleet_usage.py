@@ -26,7 +26,7 @@ from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 from workers.findings.outages import Outage, outages_below
 
-pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone, pytest.mark.crash]
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.crash]
 TOPICS = [f"persistent://counted/fleet/orders-{number}" for number in range(6)]
 STATS = {
     "messages_in": "msgInCounter",

@@ -10,7 +10,7 @@ from tests.compat.fleet.campaign import Campaign
 from tests.compat.fleet.faults import kill_the_first, stop
 from tests.compat.fleet.platforms import OneMachine
 
-pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("standalone")]
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("platforms")]
 
 
 def _worked(campaign: Campaign, rounds: dict[str, int]) -> None:

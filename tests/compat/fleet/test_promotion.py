@@ -21,7 +21,7 @@ from tests.support.waiting import eventually_sync
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.xdist_group("standalone"),
+    pytest.mark.xdist_group("platforms"),
     pytest.mark.skipif(not installed(), reason=f"no PostgreSQL: {NEEDED}"),
 ]
 
