@@ -22,7 +22,7 @@ from admin_ui.views.redrives import DECISIONS, shown_job
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized
 from messaging.permissions.model import Action
 from messaging.protocol.names import NAME_LENGTH_MAX, parse_topic
-from tenants.access import require
+from tenants.access import Actor, require
 from tenants.actions.topics import topic_resource
 from tenants.scoping import tenant_scope
 from workers.redrive import actions, letters
@@ -129,23 +129,24 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
         outcome_address=_address(here, parameters, by="outcome"),
         kept={name: value for name, value in parameters.items() if name in FILTERS},
         **found,
-        **(_jobs(tenant) if part.startswith("pages") else {}),
+        **(_jobs(tenant, request.actor) if part.startswith("pages") else {}),
     )
 
 
 @page
 def dead_letter_jobs(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """The part of the page that is refreshed every three seconds."""
-    return show(request, "parts/dead_letter_jobs.html", Navigation("dead_letters", False, tenant=tenant), **_jobs(tenant))
+    nav = Navigation("dead_letters", False, tenant=tenant)
+    return show(request, "parts/dead_letter_jobs.html", nav, **_jobs(tenant, request.actor))
 
 
-def _jobs(tenant: str) -> dict[str, Any]:
+def _jobs(tenant: str, actor: Actor) -> dict[str, Any]:
     with tenant_scope(tenant):
         active = list(RedriveJob.objects.filter(state__in=(actions.State.RUNNING, actions.State.PAUSED))[:JOBS_SHOWN])
         ended = RedriveJob.objects.exclude(state__in=(actions.State.RUNNING, actions.State.PAUSED))
         rows = [*active, *ended[: max(0, JOBS_SHOWN - len(active))]]
     return {
-        "jobs": [{**shown_job(job), "where": _parts(job.topic), "topic": job.topic} for job in rows],
+        "jobs": [{**shown_job(job, actor), "where": _parts(job.topic), "topic": job.topic} for job in rows],
         "running": sum(job.state == actions.State.RUNNING for job in active),
         "paused": sum(job.state == actions.State.PAUSED for job in active),
     }

@@ -24,6 +24,7 @@ from messaging.policies.model import Level
 from messaging.policies.resolution import Levels
 from messaging.policies.validation import JsonPolicies
 from tenants.actions import policy_history, policy_views
+from tenants.actions.namespaces import MASKED
 from tenants.actions.policy_history import PolicyPlace
 from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
@@ -46,6 +47,7 @@ class _Place(NamedTuple):
     place: Callable[[], PolicyPlace]
     may_change: bool
     may_see_history: bool
+    may_mask: bool = False  # a tenant's own administrator: what is masked in it, and nothing else
 
     @property
     def set_here(self) -> JsonPolicies:
@@ -63,6 +65,7 @@ def tenant_policies(request: ConsoleRequest, tenant: str) -> HttpResponse:
         lambda: policy_history.of_tenant(tenant),
         request.actor.may(Action.SUPERUSER),
         request.actor.may(Action.AUDIT_READ, Resource(tenant)),
+        request.actor.may(Action.TENANT_ADMIN, Resource(tenant)) and request.actor.may(Action.CONSUME, Resource(tenant)),
     )
     nav = navigation(request, "tenant", tenant)
     return _page(request, nav, place, crumbs=crumbs(tenant), heading=tenant, topic="")
@@ -161,7 +164,7 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
     settable = subject.at(place.level)
     form: SubjectForm | None = None
     looked = _Looked()
-    if place.may_change and settable:
+    if (place.may_change or (place.may_mask and subject.name == MASKED)) and settable:
         given = request.GET if followed(request) else request.POST or None
         form = SubjectForm(given if given and "undo" not in given else None, policies=settable, set_here=place.set_here)
         if followed(request):

@@ -19,6 +19,7 @@ from admin_ui.views.topics import topic_name
 from messaging.adminrpc.redrive import RedriveEdit
 from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.access import Actor
 from tenants.masking import masks_of
 from tenants.names import message_of
 from workers.redrive import actions
@@ -99,7 +100,7 @@ def redrives(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
         form=form,
         dry_run=dry_run,
         where=[tenant, namespace, topic],
-        **_jobs(name),
+        **_jobs(name, request.actor),
     )
 
 
@@ -139,7 +140,7 @@ def redrive_edited(request: ConsoleRequest, tenant: str, namespace: str, topic: 
 def redrives_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """The part of the page that is refreshed every three seconds."""
     name = topic_name(tenant, namespace, topic)
-    return show(request, "parts/redrive_jobs.html", navigation(request, "topic", tenant, namespace), **_jobs(name))
+    return show(request, "parts/redrive_jobs.html", navigation(request, "topic", tenant, namespace), **_jobs(name, request.actor))
 
 
 @page
@@ -167,17 +168,18 @@ def redrive(request: ConsoleRequest, tenant: str, namespace: str, topic: str, jo
         "pages/redrive.html",
         navigation(request, "topic", tenant, namespace),
         crumbs=crumbs(tenant, namespace, *above),
-        job=shown_job(found),
+        job=shown_job(found, request.actor),
         outcomes=[show_outcome(outcome, masks) for outcome in actions.outcomes_of(found).order_by("-id")[:OUTCOMES_SHOWN]],
         shown_max=OUTCOMES_SHOWN,
     )
 
 
-def _jobs(name: Any) -> dict[str, Any]:
-    return {"jobs": [shown_job(job) for job in actions.jobs_of(name)[:JOBS_SHOWN]], "local": name.local}
+def _jobs(name: Any, actor: Actor) -> dict[str, Any]:
+    return {"jobs": [shown_job(job, actor) for job in actions.jobs_of(name)[:JOBS_SHOWN]], "local": name.local}
 
 
-def shown_job(job: RedriveJob) -> dict[str, Any]:
+def shown_job(job: RedriveJob, actor: Actor) -> dict[str, Any]:
+    wanted = actions.filter_for(actor, job)
     return {
         "id": job.id,
         "target": job.target or "where they came from",
@@ -193,7 +195,7 @@ def shown_job(job: RedriveJob) -> dict[str, Any]:
         "created_at": job.created_at,
         "finished_at": job.finished_at,
         "error": job.error,
-        "filter": ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in job.filter.items() if value),
+        "filter": ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in wanted.items() if value),
         "running": job.state == RedriveJob.State.RUNNING,
         "resumable": job.state in (RedriveJob.State.PAUSED, RedriveJob.State.FAILED),
     }

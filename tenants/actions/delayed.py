@@ -11,6 +11,7 @@ from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.actions.topics import topic_resource
+from tenants.masking import masks_of
 from tenants.names import MessageId
 
 CANCELLED, RESCHEDULED = "delayed.cancel", "delayed.reschedule"
@@ -41,8 +42,10 @@ def change_delayed_key(
     actor: Actor, topic: TopicName, key: str, deliver_at_ms: int | None, after: tuple[int, int], limit: int
 ) -> DelayedKeyChanged:
     """The messages with this key that are not due yet, stored at the position `after` or later: so many of them at most. Raises
-    `QuotaExceeded`, `InvalidValue`, `NotReady`."""
+    `NotAuthorized` also where keys are masked for the actor: how many there were tells of them. Raises `QuotaExceeded`,
+    `InvalidValue`, `NotReady`."""
     require(actor, Action.PRODUCE, topic_resource(topic))
+    masks_of(actor, topic).check_filter(key=True, property_name="", text=False, path=())
     ledger_id, entry_id = after
     answer = broker.rpc().call(
         DELAYED_CHANGE_KEY,

@@ -13,6 +13,7 @@ from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.namespaces import retention_ceilings
+from tenants.actions.tenants import require_for_policies
 from tenants.actions.topic_policies import compared, topic_policies
 from tenants.actions.topics import topic_resource
 from tenants.broker_settings import policy_defaults
@@ -50,7 +51,7 @@ def topic_in_force(row: TopicPolicies, subscription: str = "") -> list[PolicyInF
 
 def checked_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> PolicyChangeAsked:
     """Whether `changes` could be set (None: unset) by this actor. Raises what setting them raises."""
-    require(actor, Action.SUPERUSER, Resource(tenant.name))
+    require_for_policies(actor, tenant.name, changes)
     changed(tenant.policies, changes, Level.TENANT)
     return PolicyChangeAsked(tenant, "", "", "", changes)
 

@@ -16,6 +16,7 @@ from tenants.access import Actor, require
 from tenants.actions import namespaces
 from tenants.actions.change import change
 from tenants.actions.key_roles import revoke_roles_of
+from tenants.actions.namespaces import MASKED
 from tenants.actions.protection import check_tenant
 from tenants.actions.recycled_ends import finish_or_leave
 from tenants.actions.recycling import TENANT, begin_purge, check_not_recycled, hours_of_tenant, new_entry, take
@@ -60,10 +61,19 @@ def update_tenant(
     return tenant
 
 
+def require_for_policies(actor: Actor, name: str, changes: JsonPolicies) -> None:
+    """What limits a tenant is for superusers to say; what is masked in it, for its own administrators who see it themselves."""
+    if changes.keys() == {MASKED}:
+        require(actor, Action.TENANT_ADMIN, Resource(name))
+        require(actor, Action.CONSUME, Resource(name))
+    else:
+        require(actor, Action.SUPERUSER, Resource(name))
+
+
 def set_tenant_policies(actor: Actor, name: str, changes: JsonPolicies) -> Tenant:
-    """Sets the policies named in `changes` for all namespaces of the tenant; a value of None unsets one. Only superusers may: what
-    limits a tenant is not for its own administrators. Returns when loaded topics follow them."""
-    require(actor, Action.SUPERUSER, Resource(name))
+    """Sets the policies named in `changes` for all namespaces of the tenant; a value of None unsets one. Returns when loaded topics
+    follow them. Raises what `require_for_policies` and `validation.changed` raise."""
+    require_for_policies(actor, name, changes)
     with change(actor) as changing:
         tenant = existing_tenant(name)
         before = tenant.policies

@@ -15,6 +15,7 @@ from messaging.protocol.names import TopicName
 from tenants import actions
 from tenants.actions import policy_views
 from tenants.history.what_if import PolicyChangeAsked, PolicyWhatIf
+from tenants.models import Tenant
 from tenants.models import TopicPolicies as Row
 from tenants.names import subscription_of, topic_of
 from tenants.rest import shapes
@@ -42,6 +43,27 @@ class TenantPolicies(View):
 
     def _set(self, tenant: str, changes: JsonPolicies) -> Response:
         return Response(split(actions.set_tenant_policies(self.actor(), tenant, changes).policies).enforced)
+
+
+class TenantMaskedFields(View):
+    """The one policy of a tenant that its own administrators set."""
+
+    @describe("What is masked in all namespaces of a tenant that do not say it themselves", shapes.MaskedFields)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response(_masked(existing(tenant)))
+
+    @describe(
+        "Set what is masked in all namespaces of a tenant that do not say it themselves; empty: nothing",
+        shapes.MaskedFields,
+        shapes.MaskedFields,
+    )
+    def put(self, request: Request, tenant: str) -> Response:
+        rules = self.read(shapes.MaskedFields).masked_fields
+        return Response(_masked(actions.set_tenant_policies(self.actor(), tenant, {"masked_fields": rules or None})))
+
+
+def _masked(tenant: Tenant) -> shapes.MaskedFields:
+    return shapes.MaskedFields(masked_fields=split(tenant.policies).enforced.get("masked_fields") or [])
 
 
 class TenantPoliciesInForce(View):

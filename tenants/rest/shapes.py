@@ -16,6 +16,7 @@ from messaging.permissions.model import Action
 from messaging.permissions.roles import OF_TENANT, BuiltInRole, complete, known
 from messaging.policies.api_schema import policies_schema
 from messaging.policies.ceilings import CEILINGS
+from messaging.policies.model import MaskRules
 from messaging.policies.validation import split
 from tenants.audit.diff import changes
 from tenants.explanations import Answer, Others
@@ -100,6 +101,10 @@ class NewNamespace(msgspec.Struct, kw_only=True):
         Meta(extra_json_schema=policies_schema(nullable=True)),
         AS_SENT,
     ] = {}
+
+
+class MaskedFields(msgspec.Struct, kw_only=True):
+    masked_fields: Annotated[MaskRules, Meta(description="As in the policy `masked_fields`: `key`, `$.customer.email`, `$..card`.")]
 
 
 class PolicyInForce(msgspec.Struct, kw_only=True):

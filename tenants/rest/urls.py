@@ -44,6 +44,7 @@ urlpatterns = [
     _path(TENANT, "tenants:TenantOne", "tenant"),
     _path(f"{TENANT}/labels", "tenants:TenantLabels", "tenant-labels"),
     _path(f"{TENANT}/policies", "policies:TenantPolicies", "tenant-policies"),
+    _path(f"{TENANT}/masked-fields", "policies:TenantMaskedFields", "tenant-masked-fields"),
     _path(f"{TENANT}/policies/in-force", "policies:TenantPoliciesInForce", "tenant-policies-in-force"),
     _path(f"{TENANT}/policies/preview", "policies:TenantPolicyPreview", "tenant-policies-preview"),
     _path(f"{TENANT}/policies/what-if", "policies:TenantPolicyWhatIf", "tenant-policies-what-if"),

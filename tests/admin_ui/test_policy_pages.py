@@ -109,6 +109,21 @@ def test_a_preview_says_what_a_rate_would_have_done_also_while_the_broker_is_awa
     assert "In den letzten 24 Stunden" in german.content.decode()
 
 
+def test_an_owner_sets_what_is_masked_in_the_tenant_and_nothing_else(browse: Browse) -> None:
+    owner = browse("owner")
+    assert save(owner, TENANT, "masked_fields", masked_fields="key\n$..card").status_code == 302
+    assert Tenant.unscoped.get(name="acme").policies == {"masked_fields": ["key", "$..card"]}
+    assert 'name="before"' not in text(owner, TENANT, policy="retention")
+    typed: dict[str, Any] = {"retention_time_min": "3d", "retention_size_mb": "10 GiB"}
+    save(owner, TENANT, "retention", before={}, **typed)
+    assert Tenant.unscoped.get(name="acme").policies == {"masked_fields": ["key", "$..card"]}
+    (record,) = AuditRecord.unscoped.filter(action="tenant.set_policies")
+    owner.post(TENANT, {"undo": record.id})
+    assert Tenant.unscoped.get(name="acme").policies == {}
+    refused = save(browse("teammate"), TENANT, "masked_fields", before={}, masked_fields="key")
+    assert refused.status_code in (403, 404) and Tenant.unscoped.get(name="acme").policies == {}
+
+
 def test_a_contradiction_is_said_by_preview_and_save_alike(browse: Browse) -> None:
     for button in ("save", "preview"):
         typed: dict[str, Any] = {"retention_time_min": "0", "retention_size_mb": "5", button: "yes"}

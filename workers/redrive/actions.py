@@ -200,6 +200,20 @@ def checked_masks(actor: Actor, topic: TopicName, request: Request) -> Masks:
     return masks
 
 
+def filter_for(actor: Actor, job: RedriveJob) -> dict[str, Any]:
+    """The filter of a job as this actor may see it: what somebody else looked for may be hidden from them."""
+    wanted = dict(job.filter)
+    if wanted.get("key") or wanted.get("property_name") or wanted.get("reason"):
+        masks = masks_of(actor, parse_topic(job.topic))
+        if masks.key and wanted.get("key"):
+            wanted["key"] = MASK
+        if wanted.get("property_value") and masks.hides_property(wanted.get("property_name", "")):
+            wanted["property_value"] = MASK
+        if wanted.get("reason") and masks.hides_property(REASON):
+            wanted["reason"] = MASK
+    return wanted
+
+
 def _is_person(actor: Actor) -> bool:
     return actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
 

@@ -34,11 +34,11 @@ class Redrives(_Asked):
     def get(self, request: Request, **parts: str) -> Response:
         topic = _topic(parts)
         with tenant_scope(topic.tenant):
-            return page(request, actions.jobs_of(topic), "id", shapes.show_job)
+            return page(request, actions.jobs_of(topic), "id", lambda job: shapes.show_job(job, self.actor()))
 
     @describe("Move messages of a topic, such as dead letters, to another topic", shapes.RedriveShape, shapes.NewRedrive, 201)
     def post(self, request: Request, **parts: str) -> Response:
-        return Response(shapes.show_job(actions.start(self.actor(), _topic(parts), self.asked())), status=201)
+        return Response(shapes.show_job(actions.start(self.actor(), _topic(parts), self.asked()), self.actor()), status=201)
 
 
 class RedriveDryRun(_Asked):
@@ -52,23 +52,23 @@ class RedriveOne(View):
     def get(self, request: Request, job: str, **parts: str) -> Response:
         topic = _topic(parts)
         with tenant_scope(topic.tenant):
-            return Response(shapes.show_job(actions.job_of(topic, job)))
+            return Response(shapes.show_job(actions.job_of(topic, job), self.actor()))
 
     @describe("Cancel a redrive; what was moved stays moved", shapes.RedriveShape)
     def delete(self, request: Request, job: str, **parts: str) -> Response:
-        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "cancel")))
+        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "cancel"), self.actor()))
 
 
 class RedrivePause(View):
     @describe("Pause a redrive", shapes.RedriveShape)
     def post(self, request: Request, job: str, **parts: str) -> Response:
-        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "pause")))
+        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "pause"), self.actor()))
 
 
 class RedriveResume(View):
     @describe("Resume a redrive that was paused, or that failed", shapes.RedriveShape)
     def post(self, request: Request, job: str, **parts: str) -> Response:
-        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "resume")))
+        return Response(shapes.show_job(actions.decide(self.actor(), _topic(parts), job, "resume"), self.actor()))
 
 
 class RedriveOutcomes(View):
@@ -142,7 +142,7 @@ class DeadLetterRedrives(View):
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
-            return page(request, RedriveJob.objects.all(), "id", shapes.show_job)
+            return page(request, RedriveJob.objects.all(), "id", lambda job: shapes.show_job(job, self.actor()))
 
     @describe("Redrive the dead letters of many topics: a job for each", shapes.LettersRedrives, shapes.NewLettersRedrive, 201)
     def post(self, request: Request, tenant: str) -> Response:
@@ -150,6 +150,5 @@ class DeadLetterRedrives(View):
         existing(tenant)
         query = shapes.LettersQuery(topics=tuple(given.topics), asked=shapes.asked_of(given))
         started, not_started = letters.start(self.actor(), tenant, query)
-        return Response(
-            shapes.LettersRedrives(started=[shapes.show_job(job) for job in started], not_started=not_started), status=201
-        )
+        jobs = [shapes.show_job(job, self.actor()) for job in started]
+        return Response(shapes.LettersRedrives(started=jobs, not_started=not_started), status=201)

@@ -19,9 +19,10 @@ from messaging.limits.model import Limit
 from messaging.limits.sizes import PAIR_BYTES_MAX, TOPIC_BYTES_MAX, WHY_PAIRS
 from messaging.payloads.masks import MASK, Masks
 from messaging.protocol.names import parse_topic, subscription_name
+from tenants.access import Actor
 from tenants.rest.message_shapes import Properties
 from tenants.rest.shapes import shown
-from workers.redrive.actions import SUBSCRIPTION, DryRun, Request
+from workers.redrive.actions import SUBSCRIPTION, DryRun, Request, filter_for
 from workers.redrive.models import RedriveJob, RedriveOutcome
 
 _FILTER = (
@@ -224,8 +225,8 @@ def _edit(given: EditedMessage) -> RedriveEdit:
     return RedriveEdit(edited_payload=payload, key=None if given.key is UNSET else given.key, properties=given.properties)
 
 
-def show_job(job: RedriveJob) -> RedriveShape:
-    return shown(RedriveShape, job, job=f"redrive-{job.id}")
+def show_job(job: RedriveJob, actor: Actor) -> RedriveShape:
+    return shown(RedriveShape, job, job=f"redrive-{job.id}", filter=filter_for(actor, job))
 
 
 def show_outcome(outcome: RedriveOutcome, masks: Masks) -> RedriveOutcomeShape:

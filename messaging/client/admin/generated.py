@@ -526,6 +526,14 @@ class LineUsage(TypedDict):
     runs: list[LineRun]
 
 
+class MaskedFields(TypedDict):
+    masked_fields: list[str]
+
+
+class MaskedFieldsRequest(TypedDict):
+    masked_fields: list[str]
+
+
 class Me(TypedDict):
     role: str
     key_id: str
@@ -4626,6 +4634,20 @@ class Tenants:
         """Set all labels of a tenant; they count for this month (UTC) and from then on."""
         answer: LabelsShape = self._http.send(
             "PUT", f"tenants/{segment(tenant)}/labels", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def masked_fields(self, tenant: str) -> MaskedFields:
+        """What is masked in all namespaces of a tenant that do not say it themselves."""
+        answer: MaskedFields = self._http.send("GET", f"tenants/{segment(tenant)}/masked-fields")
+        return answer
+
+    def set_masked_fields(
+        self, tenant: str, body: MaskedFieldsRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> MaskedFields:
+        """Set what is masked in all namespaces of a tenant that do not say it themselves; empty: nothing."""
+        answer: MaskedFields = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/masked-fields", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
         return answer
 

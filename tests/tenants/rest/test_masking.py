@@ -120,6 +120,52 @@ def test_dead_letters_are_masked_and_not_told_apart_by_what_is(world: World, cal
     assert dry.status_code >= 400 and not RedriveJob.unscoped.exists()
 
 
+def test_what_somebody_else_looks_for_is_masked_where_their_redrive_is_shown(world: World, caller: Any) -> None:
+    letters = "persistent://acme/orders/t-s-DLQ"
+    world.broker.add(letters)
+    actions.set_member(world.actor("olga"), "acme", "tom", "operator")
+    at = f"{NAMESPACE}/topics/t-s-DLQ/redrives"
+    asked = {"key": "ada@x.com", "property_name": "secret-1", "property_value": "s3", "target": TOPIC}
+    started = caller("olga")("POST", at, asked)
+    assert started.status_code == 201 and started.json()["filter"]["key"] == "ada@x.com", started.content
+    for path in (at, f"{at}/{started.json()['id']}", "/api/v1/tenants/acme/dead-letters/redrives"):
+        answer = caller("tom")("GET", path).content.decode()
+        assert "•••" in answer and "ada@x.com" not in answer and '"s3"' not in answer, path
+        assert "ada@x.com" in caller("olga")("GET", path).content.decode()
+
+
+def test_delayed_messages_are_not_changed_by_a_key_that_is_masked(world: World, caller: Any) -> None:
+    olga, at = world.actor("olga"), f"{NAMESPACE}/topics/t/delayed"
+    actions.set_custom_role(olga, "acme", "sender", ["produce", "message_read"], "Publishes, and looks.")
+    actions.set_member(olga, "acme", "tom", "sender")
+    for refused in (
+        caller("tom")("DELETE", f"{at}?key=ada@x.com"),
+        caller("tom")("PATCH", at, {"key": "ada@x.com", "delay_ms": 60_000}),
+    ):
+        assert refused.status_code == 403 and "masked" in refused.json()["detail"], refused.content
+    assert caller("olga")("DELETE", f"{at}?key=ada@x.com").status_code == 200
+    actions.set_policies(olga, "acme/orders", {"masked_fields": ["$..card"]})
+    assert caller("tom")("DELETE", f"{at}?key=ada@x.com").status_code == 200, "keys are not masked any more"
+
+
+def test_a_tenant_masks_in_all_its_namespaces_what_they_do_not_say_themselves(world: World, caller: Any) -> None:
+    olga, tom, at = caller("olga"), caller("tom"), "/api/v1/tenants/acme/masked-fields"
+    actions.set_policies(world.actor("olga"), "acme/orders", {"masked_fields": None})
+    assert "ada@x.com" in tom("GET", AT).content.decode()
+    assert olga("PUT", at, {"masked_fields": RULES}).json() == {"masked_fields": RULES}
+    assert (tom("GET", at).json(), "ada@x.com" in tom("GET", AT).content.decode()) == ({"masked_fields": RULES}, False)
+    assert AuditRecord.unscoped.filter(action="tenant.set_policies", resource="acme", role="user:olga").count() == 1
+    assert olga("PUT", at, {"masked_fields": ["email"]}).status_code == 400, "it masks nothing"
+    assert olga("PATCH", "/api/v1/tenants/acme/policies", {"message_ttl_s": 5}).status_code == 403, "and nothing else"
+    assert tom("PUT", at, {"masked_fields": []}).status_code == 403
+    assert caller("sam")("PUT", at, {"masked_fields": []}).status_code == 404
+    actions.set_custom_role(world.actor("olga"), "acme", "support", ["message_read", "tenant_admin"], "Reads, and keeps people.")
+    actions.set_member(world.actor("olga"), "acme", "tom", "support")
+    assert caller("tom")("PUT", at, {"masked_fields": []}).status_code == 403, "nobody lifts their own masks"
+    assert olga("PUT", at, {"masked_fields": []}).json() == {"masked_fields": []}
+    assert "ada@x.com" in tom("GET", AT).content.decode()
+
+
 def test_nobody_redrives_to_where_they_may_read_what_is_masked_for_them(world: World, caller: Any) -> None:
     olga, at = world.actor("olga"), f"{NAMESPACE}/topics/t/redrives"
     actions.set_custom_role(olga, "acme", "support", ["message_read", "operate"], "Reads, and keeps topics working.")
