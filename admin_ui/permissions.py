@@ -238,6 +238,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:person_active"): Action.SUPERUSER,
     ("POST", "console:person_active"): Action.SUPERUSER,
     ("GET", "console:usage"): Action.AUTHENTICATED,
+    ("GET", "console:usage_export"): Action.AUTHENTICATED,  # of the tenants that the user may see
     ("POST", "console:usage_compute"): Action.SUPERUSER,
     ("GET", "console:tasks"): Action.SUPERUSER,
     ("GET", "console:tasks_fragment"): Action.SUPERUSER,
@@ -265,6 +266,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:costs"): Action.AUTHENTICATED,  # of the tenants that the user may see
     ("GET", "console:costs_export"): Action.AUTHENTICATED,  # the same
     ("GET", "console:invoices"): Action.BILLING_READ,
+    ("POST", "console:invoices_compute"): Action.BILLING_ADMIN,
     ("GET", "console:invoice"): Action.BILLING_READ,
     ("GET", "console:invoice_pdf"): Action.BILLING_READ,
     ("GET", "console:invoice_html"): Action.BILLING_READ,
@@ -419,12 +421,13 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:redrive_edited"): "redrive.start",
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
-    ("POST", "console:alerts"): "alert_rule",  # .create, or notifications.set or .test
+    ("POST", "console:alerts"): "alert_rule",  # .create or .restore, or notifications.set or .test
     ("POST", "console:alert_rule"): "alert_rule",  # .change, .silence or .delete
     ("POST", "console:price_plan_create"): "price_plan.publish",
     ("POST", "console:issuer"): "billing.issuer",
     ("POST", "console:billing"): "billing",  # .account or .credit, or price_plan.assign
     ("POST", "console:platform_alerts"): "notifications.set",
+    ("POST", "console:invoices_compute"): "invoice.compute",
     ("POST", "console:budgets"): "budget.create",
     ("POST", "console:budget_delete"): "budget.delete",
     ("POST", "console:reports"): "report.create",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 from workers.rating.money import CURRENCIES
 from workers.rating.plan import GRADUATED, PACKAGE, PER_UNIT, VOLUME
@@ -153,13 +154,29 @@ def utc_text(text: str) -> str:
 
 
 class AssignForm(forms.Form):
-    plan = forms.ChoiceField(label="Price plan")
-    starts_at = forms.CharField(label="From", max_length=25, help_text=UTC_HOUR)
+    """`starts`: the times that are offered, with what each is; another one is typed."""
 
-    def __init__(self, *args: Any, plans: list[tuple[str, str]], **kwargs: Any) -> None:
+    plan = forms.ChoiceField(label="Price plan")
+    starts = forms.ChoiceField(
+        label="From",
+        required=False,
+        help_text="Also from a time of this month that is over: what was used since then is rated by the plan. Base fee and "
+        "minimum are in proportion to the hours.",
+    )
+    starts_at = forms.CharField(label="At another time", max_length=25, required=False, help_text=UTC_HOUR)
+
+    def __init__(self, *args: Any, plans: list[tuple[str, str]], starts: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choice: Any = self.fields["plan"]
-        choice.choices = plans
+        for name, choices in (("plan", plans), ("starts", [*starts, ("", gettext("another time"))])):
+            field: Any = self.fields[name]
+            field.choices = choices
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if not given.get("starts") and not given.get("starts_at"):
+            self.add_error("starts_at", gettext("Choose a time, or type another one."))
+        given["starts_at"] = given.get("starts_at") or given.get("starts", "")
+        return given
 
 
 class DetailsForm(forms.Form):

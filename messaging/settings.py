@@ -229,6 +229,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     smtp_url: str = ""  # mail server: smtp://, smtp+starttls:// or smtps://user:password@host:port; empty: no mail is sent
     mail_from: str = "magnetar@localhost"  # sender of mail
     tenant_mails_per_day_max: Positive = 200  # further mails to recipients are not sent on that day, UTC; the console says so
+    pattern_webhooks_per_day_max: Positive = 500  # of a tenant's webhook, by its alert rules with a pattern; a notice says so then
     billing_interval_s: Positive = 3600  # how often drafts of invoices are computed, and months closed
     billing_close_after_h: Positive = 72  # how long after its end a month takes late usage before its invoices are final
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed

@@ -68,7 +68,7 @@ def _delete(
         heading=f"Delete alert rule {row.name}",
         impact=[
             f"Nobody is told any more of {row.topic}. What the rule has said stays among the notices of the tenant.",
-            "To be left alone for a while, silence the rule instead.",
+            "It can be undone for 24 hours, on the page of alerts. To be left alone for a while, silence the rule instead.",
         ],
         submit="Delete rule",
         done=f"The alert rule {row.name} was deleted.",

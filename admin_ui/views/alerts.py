@@ -8,6 +8,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
@@ -21,6 +22,7 @@ from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarg
 from workers.alerts.notices import mails_refused
 
 NOTICES_SHOWN = 100
+DELETED_SHOWN = 20
 
 
 @page
@@ -54,6 +56,8 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         navigation(request, "alerts", tenant),
         crumbs=crumbs(tenant),
         rules=[shown(rule) for rule in AlertRule.objects.all()],
+        deleted=rule_actions.former_rules(datetime.now(UTC), DELETED_SHOWN),
+        undo_h=rule_actions.UNDO_H,
         notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
         mails_refused=mails_refused(datetime.now(UTC)),
@@ -107,6 +111,9 @@ def _change(request: ConsoleRequest, tenant: str, what: str, rule_form: AlertRul
     if what == "rule" and rule_form.is_valid():
         rule_actions.create_rule(request.actor, tenant, rule_form.cleaned_data)
         return "The alert rule was created."
+    if what == "restore":
+        rule = rule_actions.restore_rule(request.actor, tenant, request.POST.get("rule", ""))
+        return gettext("The alert rule {name} is there again; it is looked at within a minute.").format(name=rule.name)
     if what == "test":
         actions.send_test(request.actor, tenant)
         return "A test notice is under way: how it went is said below, in a moment."

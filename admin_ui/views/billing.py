@@ -9,6 +9,7 @@ from django import forms
 from django.conf import settings as django_settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
@@ -52,7 +53,10 @@ def price_plan_create(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         tenants = list(Tenant.objects.order_by("name").values_list("name", flat=True)[:TENANTS_MAX])
     newest = _newest(request.POST.get("plan", request.GET.get("plan", "")))
-    initial = {**(initial_of(newest.document) if newest else {}), "in_force_from": f"{month_of(now)[1]:%Y-%m-%d %H:%M}"}
+    initial = {
+        **(initial_of(newest.document) if newest else {}),
+        "in_force_from": f"{month_of(now)[1 if newest else 0]:%Y-%m-%d %H:%M}",
+    }
     form = PricePlanForm(request.POST or None, tenants=tenants, initial=initial)
     looked = None
     if request.method == "POST" and form.is_valid():
@@ -141,7 +145,7 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
             request.POST if what == "plan" else None,
             plans=sorted(plans.items()),
             prefix="plan",
-            initial={"starts_at": f"{month_of(now)[1]:%Y-%m-%d %H:%M}"},
+            starts=_starts(now),
         ),
         "account": AccountForm(request.POST if what == "account" else None, prefix="account", initial={**account.details, **given}),
         "credit": CreditForm(request.POST if what == "credit" else None, prefix="credit"),
@@ -169,6 +173,20 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
     )
 
 
+def _starts(now: datetime) -> list[tuple[str, str]]:
+    """When a plan may start, as it is typed, with what it is: the first is chosen where nothing else is."""
+    this_month, next_month = month_of(now)
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    return [
+        (f"{at:%Y-%m-%d %H:%M}", f"{said}: {at:%Y-%m-%d %H:%M} UTC")
+        for at, said in (
+            (next_month, gettext("the next month")),
+            (this_month, gettext("the start of this month")),
+            (this_hour, gettext("this hour")),
+        )
+    ]
+
+
 def _credit(one: Credit) -> dict[str, Any]:
     open_ones = headers.credits_of(one.tenant_uid, one.currency, datetime.now(UTC).date())
     left = next((found.left for found in open_ones if found.id == one.id), 0)
@@ -180,7 +198,11 @@ def _change(request: ConsoleRequest, tenant: str, what: str, form: forms.Form) -
     given = form.cleaned_data
     if what == "plan":
         row = actions.assign_plan(request.actor, tenant, given["plan"], whole_hour(utc_text(given["starts_at"]), "From"))
-        return f"{tenant} pays by plan {row.plan} from {row.starts_at:%Y-%m-%d %H:%M} UTC on."
+        said = f"{tenant} pays by plan {row.plan} from {row.starts_at:%Y-%m-%d %H:%M} UTC on."
+        first = PricePlanVersion.objects.filter(plan=row.plan).order_by("in_force_from").values_list("in_force_from", flat=True)[0]
+        if first > row.starts_at:
+            said += f" The plan has prices from {first:%Y-%m-%d %H:%M} UTC on: what is used before costs nothing."
+        return said
     if isinstance(form, AccountForm):
         terms = {name: given[name] for name in ("tax_label", "tax_rate", "payment_days")}
         actions.set_account(request.actor, tenant, {"details": form.details(), **terms})

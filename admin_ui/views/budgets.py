@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -12,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from messaging.errors import MagnetarError, NotFound
+from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions, budgets, costs, outlook
@@ -19,11 +21,14 @@ from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.models import NANO
 from workers.billing.present import money, quantity_text
+from workers.billing.retention_savings import retention_savings
 from workers.rating.forecast import Forecast
 from workers.rating.money import CURRENCIES, money_text
+from workers.redrive.letters import ENDING as DEAD_LETTERS
 
 ALERTS_SHOWN = 50
 DAY_S = 86_400
+RECYCLED = "recycled://"  # what a deleted topic is stored as: tenant/namespace/id/topic
 
 
 @page
@@ -100,10 +105,8 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
             what_if = _what_if(outlook.with_retention(row, days * DAY_S, namespace, now))
         except MagnetarError as error:
             why = explain(error)
-    saved = [
-        {"saving": one, "cost": costs.nano_text(one.nano, one.currency)}
-        for one in with_subscriptions(outlook.savings(row.uid, now))
-    ]
+    kept, all_known = retention_savings(row.uid, now)
+    saved = [_saving(one) for one in outlook.together([*with_subscriptions(outlook.savings(row.uid, now)), *kept])]
     return show(
         request,
         "pages/month_ahead.html",
@@ -116,8 +119,34 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
         what_if=what_if,
         why=why,
         savings=saved,
+        kept_known=all_known,
         days=outlook.DAYS,
     )
+
+
+def _saving(one: outlook.Saving) -> dict[str, Any]:
+    """With the page where it is fixed: `what` is which one, `url` its address."""
+    if one.topic.startswith(RECYCLED):
+        tenant, namespace, _, local = one.topic.removeprefix(RECYCLED).split("/", 3)
+        url = reverse("console:recycle_bin", args=[tenant, namespace])
+        return {"saving": one, "cost": _cost(one), "name": f"{namespace}/{local}", "what": "recycle_bin", "url": url}
+    name = parse_topic(one.topic)
+    place = [name.tenant, name.namespace_local, name.local]
+    if one.kind == "retention":
+        what, url = "retention", f"{reverse('console:topic_policies', args=place)}?policy=retention#policy"
+    elif name.local.endswith(DEAD_LETTERS) and one.kind != "idle_subscription":
+        what, url = "dead_letters", f"{reverse('console:dead_letters', args=place[:1])}?{urlencode({'topic': one.topic})}"
+    elif len(one.subscriptions) == 1:
+        what, url = "subscription", reverse("console:subscription", args=[*place, one.subscriptions[0]])
+    elif one.kind == "still":
+        what, url = "operations", reverse("console:topic_operations", args=place)
+    else:
+        what, url = "topic", reverse("console:topic", args=place)
+    return {"saving": one, "cost": _cost(one), "name": "/".join(place[1:]), "what": what, "url": url}
+
+
+def _cost(one: outlook.Saving) -> str:
+    return costs.nano_text(one.nano, one.currency)
 
 
 def _shown(ahead: Forecast, currency: str) -> dict[str, Any]:

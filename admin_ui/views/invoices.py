@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 
 from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import crumbs, navigation, show
+from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.texts import gettext_lazy
-from messaging.errors import NotFound
+from messaging.errors import MagnetarError, NotFound
+from messaging.permissions.model import Action, Resource
+from workers.billing import draft_runs, usage
 from workers.billing.drilldown import usage_of_line
 from workers.billing.html import invoice_html
 from workers.billing.models import Invoice
@@ -38,8 +40,30 @@ def invoices(request: ConsoleRequest, tenant: str) -> HttpResponse:
         {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": row.kind.replace("_", " ")}
         for row in listed.rows
     ]
-    nav = navigation(request, "invoices", tenant)
-    return show(request, "pages/invoices.html", nav, crumbs=crumbs(tenant), invoices=shown, listed=listed)
+    run = draft_runs.newest_run()
+    return show(
+        request,
+        "pages/invoices.html",
+        navigation(request, "invoices", tenant),
+        crumbs=crumbs(tenant),
+        invoices=shown,
+        listed=listed,
+        may_compute=request.actor.may(Action.BILLING_ADMIN, Resource(tenant)),
+        under_way=draft_runs.is_under_way(run),
+        drafts_done=run.progress.get("drafts") if run is not None else None,
+        computed_at=run.finished_at if run is not None else None,
+        usage_until=usage.computed_until(),
+    )
+
+
+@page
+def invoices_compute(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    """Has drafts computed now."""
+    try:
+        draft_runs.compute_drafts(request.actor, tenant)
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    return HttpResponseRedirect(reverse("console:invoices", args=[tenant]))
 
 
 @page

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from admin_ui import api_calls, policy_texts
 from admin_ui.access import ConsoleRequest, page
@@ -176,6 +178,8 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
             if done:
                 show_message(request, done)
                 return HttpResponseRedirect(f"{request.get_full_path()}#policy")
+    elif request.method == "POST":
+        raise PermissionDenied(gettext("This policy is for administrators of the platform to set."))
     values = dict.fromkeys([policy.name for policy in settable])
     return {
         "subject": subject,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import cast
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import explain, navigation, show, show_error
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
+from tenants.models import Tenant
+from tenants.scoping import platform_scope
+from workers.billing.rest import DAYS_MAX
+from workers.billing.usage_lines import FORMATS, LEVELS, usage_lines
 from workers.models import UsageRun
 from workers.requests import request_usage_run
 
@@ -36,6 +42,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         day=day,
         today=now.date(),
         level=level,
+        first_of_month=day.replace(day=1),
         levels=usage_view.LEVELS,
         level_label=level.capitalize(),
         level_title=dict(usage_view.LEVELS)[level],
@@ -54,6 +61,25 @@ def usage(request: ConsoleRequest) -> HttpResponse:
 
 
 @page
+def usage_export(request: ConsoleRequest) -> HttpResponse:
+    """Usage of each day of the tenants that the user may see, from `first` to `last`, as CSV or JSON lines."""
+    today = datetime.now(UTC).date()
+    form, level = request.GET.get("format", "csv"), request.GET.get("by", "namespace")
+    last = _day(request.GET.get("last", ""), today)
+    first = _day(request.GET.get("first", ""), last.replace(day=1))
+    if form not in FORMATS or level not in LEVELS or not 0 <= (last - first).days < DAYS_MAX:
+        show_error(request, gettext("Choose days in order, at most {days} of them.").format(days=DAYS_MAX))
+        return HttpResponseRedirect(reverse("console:usage"))
+    with platform_scope():
+        names = usage_tenants(request.actor, request.user)
+        tenants = dict(Tenant.objects.filter(name__in=names).values_list("name", "uid"))
+    response = StreamingHttpResponse(usage_lines(tenants, first, last, level, form), content_type=FORMATS[form])
+    response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
+    response["Cache-Control"] = "no-store"
+    return cast(HttpResponse, response)  # pages are whole answers; this one is sent as it is read
+
+
+@page
 def usage_compute(request: ConsoleRequest) -> HttpResponse:
     """Asks the worker for a run now."""
     try:
@@ -63,8 +89,9 @@ def usage_compute(request: ConsoleRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("console:usage"))
 
 
-def _day(text: str, today: date) -> date:
+def _day(text: str, otherwise: date) -> date:
+    """Not after today."""
     try:
-        return min(date.fromisoformat(text), today)
+        return min(date.fromisoformat(text), datetime.now(UTC).date())
     except ValueError:
-        return today
+        return otherwise

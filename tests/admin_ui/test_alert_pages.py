@@ -104,6 +104,11 @@ def test_a_rule_with_a_pattern_has_a_page_where_it_is_changed_and_silenced(world
     assert set(AuditRecord.unscoped.filter(action__startswith="alert_rule.").values_list("action", flat=True)) == {
         "alert_rule.create", "alert_rule.change", "alert_rule.silence", "alert_rule.delete",
     }  # fmt: skip
+    assert "Deleted rules" in text(owner, PAGE)
+    assert browse("teammate").post(PAGE, {"what": "restore", "rule": rule.id}).status_code == 403
+    assert owner.post(PAGE, {"what": "restore", "rule": rule.id}).status_code == 302
+    assert "It fired: pay-b" in text(owner, at) and "Deleted rules" not in text(owner, PAGE)
+    assert "was deleted in the last 24 hours" in owner.post(PAGE, {"what": "restore", "rule": rule.id}).content.decode()
 
 
 def test_whoever_operates_sets_and_silences_alerts_but_not_where_notices_are_sent(world: ConsoleBroker, browse: Browse) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from workers.billing.actions import publish_plan
 from workers.billing.drafts import refresh
 from workers.billing.headers import account_of, issuer
 from workers.billing.models import Credit, PlanAssignment, PricePlanVersion
+from workers.models import TaskRun
 from workers.rating.plan import plan_from
 
 NOW = APRIL + timedelta(days=9)
@@ -150,6 +151,34 @@ def test_how_a_tenant_pays_is_seen_by_its_owner_and_changed_by_administrators(ac
     assert owner.post(where, {"what": "credit"}).status_code == 403 and browse("teammate").get(where).status_code == 403
     actions = set(AuditRecord.unscoped.filter(role="user:superuser", tenant="acme").values_list("action", flat=True))
     assert actions >= {"price_plan.assign", "billing.account", "billing.credit"} and "billing" not in actions
+
+
+def test_a_plan_starts_this_hour_this_month_or_the_next(acme: Tenant, browse: Browse) -> None:
+    admin, where = browse("superuser"), "/tenants/acme/billing"
+    publish_plan_from("team", f"{NOW:%Y-%m}-01T00:00Z", "EUR")
+    with time_machine.travel(NOW, tick=False):
+        offered = dict(re.findall(r'<option value="(2026-[^"]+)"[^>]*>([^:]+): ', text(admin, where)))
+        assert list(offered.values()) == ["the next month", "the start of this month", "this hour"]
+        for start in offered:
+            assert admin.post(where, {"what": "plan", "plan-plan": "team", "plan-starts": start}).status_code == 302
+    starts = {f"{at:%Y-%m-%d %H:%M}" for at in PlanAssignment.unscoped.filter(plan="team").values_list("starts_at", flat=True)}
+    assert starts == {*offered}
+    nothing = admin.post(where, {"what": "plan", "plan-plan": "team"}).content.decode()
+    assert "Choose a time, or type another one." in nothing
+
+
+def test_drafts_are_computed_now_and_the_page_says_how_far_they_are(acme: Tenant, browse: Browse) -> None:
+    owner, where = browse("owner"), "/tenants/acme/invoices"
+    assert "Compute drafts now" in text(owner, where) and "No drafts were computed yet." in text(owner, where)
+    assert owner.post(f"{where}/compute")["Location"] == where
+    page = text(owner, where)
+    assert "Drafts are being computed." in page and 'hx-trigger="every 3s"' in page and "disabled" in page
+    TaskRun.objects.update(outcome="succeeded", finished_at=datetime.now(UTC))
+    assert "Drafts were computed" in text(owner, where)
+    owner.post(f"{where}/compute")
+    assert "ask again in" in text(owner, where).lower() and TaskRun.objects.count() == 1
+    assert browse("teammate").post(f"{where}/compute").status_code == 403
+    assert browse("stranger").post(f"{where}/compute").status_code == 404
 
 
 def publish_plan_from(plan: str, at: str, currency: str) -> None:

@@ -82,7 +82,10 @@ def test_a_spend_cap_is_set_shown_and_removed(acme: Tenant, browse: Browse) -> N
 
 def test_the_month_ahead_and_what_could_be_saved(acme: Tenant, browse: Browse) -> None:
     page = text(browse("teammate"), "/tenants/acme/month")
-    assert "61.00 EUR" in page and "128.20 EUR" in page and "messages come in that nobody reads" in page
+    assert "61.00 EUR" in page and "128.20 EUR" in page and "Messages come in that nobody reads." in page
+    assert "stored on average." in page and "/tenants/acme/namespaces/orders/topics/new" in page, (
+        "what it rests on, and where it is fixed"
+    )
     page = text(browse("owner"), "/tenants/acme/month", days="7", namespace="acme/orders")
     assert "61.00 EUR" in page and "a difference of 0.00 EUR" in page
     assert "Days are a number" in text(browse("owner"), "/tenants/acme/month", days="x")

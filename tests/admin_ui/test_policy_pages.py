@@ -224,7 +224,7 @@ def test_superusers_set_the_policies_of_a_tenant(browse: Browse) -> None:
     assert AuditRecord.unscoped.filter(action="tenant.set_policies", resource="acme").exists()
 
 
-def test_owners_see_the_policies_of_their_tenant_and_change_nothing(browse: Browse) -> None:
+def test_owners_see_the_policies_of_their_tenant_and_change_none_that_limits_it(browse: Browse) -> None:
     page = text(browse("owner"), TENANT, policy="message_ttl_s")
     assert "acknowledged automatically" in page and 'name="message_ttl_s"' not in page
     assert save(browse("owner"), TENANT, "message_ttl_s", message_ttl_s="5").status_code == 403

@@ -54,6 +54,25 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
         assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
 
 
+def test_usage_of_days_is_downloaded_of_the_tenants_that_one_may_see(browse: Browse) -> None:
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon + timedelta(minutes=4))
+    for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
+        usage(noon, tenant, topic, run)
+    with time_machine.travel(noon + timedelta(hours=2), tick=False):
+        page = text(browse("owner"), "/usage")
+        assert 'name="format" value="csv"' in page and 'value="2026-03-01"' in page
+        query = "first=2026-03-01&last=2026-03-04&by=namespace&format="
+        answer = browse("owner").get(f"/usage/export?{query}csv")
+        assert answer["Content-Disposition"] == 'attachment; filename="usage-2026-03-01-2026-03-04.csv"'
+        lines = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+        assert len(lines) == 2 and lines[1].startswith("2026-03-04,0,acme,acme/orders,,3000,4096,")
+        everything = browse("superuser").get(f"/usage/export?{query}jsonl")
+        assert len(b"".join(everything.streaming_content).splitlines()) == 2  # type: ignore[attr-defined]
+        for wrong in ("format=pdf", "by=key", "first=2026-03-09&last=2026-03-01", "first=2020-01-01"):
+            assert browse("owner").get(f"/usage/export?{wrong}").status_code == 302, wrong
+
+
 def test_an_hour_is_computed_when_its_run_began_after_its_end(browse: Browse) -> None:
     """A run that begins while an hour runs reads a part of it."""
     noon = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -57,7 +57,7 @@ actor, now = platform_actor(), datetime.now(UTC)
 actions.publish_plan(actor, {PLAN!r})
 for tenant in {TENANTS!r}:
     actions.assign_plan(actor, tenant, "campaign", month_of(now)[0])
-done = make_invoices(environment_of(settings.MAGNETAR), "campaign", lambda: None)
+done = make_invoices(environment_of(settings.MAGNETAR), "campaign", lambda **progress: None)
 with platform_scope():
     invoices = {{row.tenant: row.document["lines"] for row in Invoice.objects.all()}}
     outages = list(UsageFinding.objects.filter(kind="outage").order_by("from_at").values_list("from_at", "until_at").distinct())

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from messaging.adminrpc.messages import MessagesList
@@ -14,9 +15,9 @@ from messaging.errors import NotFound, NotReady
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from tests.support.brokers.worker_broker import Clock, WorkerBroker
-from workers.alerts import patterns
+from workers.alerts import patterns, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
-from workers.alerts.notices import OfRule, TenantRef, say
+from workers.alerts.notices import NO_RULE, OfRule, TenantRef, say
 from workers.alerts.patterns import matching_topics
 from workers.alerts.tasks import evaluate_alerts, send_notice
 from workers.environment import Environment
@@ -191,3 +192,29 @@ def test_a_topic_that_fails_holds_up_no_other_way_and_is_tried_again(
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def test_rules_with_patterns_call_the_webhook_so_often_a_day_and_others_always(
+    environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(webhooks, "post", lambda url, secret, notice_id, *rest: called.append(notice_id) or 200)
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
+    settings = msgspec.structs.replace(environment.settings, pattern_webhooks_per_day_max=2)
+    limited = Environment(settings, environment.rpc, now=clock)
+    pattern, alone = rule(clock), rule(clock, topic=f"{N}/pay-a", is_pattern=False)
+
+    def send(number: int, of: AlertRule | None) -> str:
+        whose = OfRule(of.id) if of is not None else NO_RULE
+        notice = say(clock(), TenantRef("acme", "u1"), "alert_fired", f"s{number}", f"T{number}", "X", of=whose)
+        assert notice is not None
+        how: str = run_recorded(limited, SEND_NOTICE, f"d{number}", send_notice, notice=notice.id)["webhook"]
+        return how
+
+    assert [send(number, pattern) for number in range(2)] == ["answered 200"] * 2
+    assert send(2, pattern).startswith("not called: the limit of 2 calls a day")
+    assert send(3, pattern).startswith("not called") and len(called) == 2
+    assert (send(4, alone), send(5, None)) == ("answered 200", "answered 200")
+    assert Notice.unscoped.filter(kind="webhook_limit").count() == 1, "it is said once a day"
+    clock.advance(86_400)
+    assert send(6, pattern) == "answered 200"

@@ -122,7 +122,7 @@ class Notice(OfTenant):
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
     subject = models.CharField(max_length=300)
-    # alert_fired, alert_over, key_expires, budget, mail_limit, disk_low, disk_over, ceiling, spend_cap, test
+    # alert_fired, alert_over, key_expires, budget, mail_limit, webhook_limit, disk_low, disk_over, ceiling, spend_cap, test
     kind = models.CharField(max_length=32)
     title = models.CharField(max_length=300)
     text = models.TextField()

@@ -44,6 +44,13 @@ class AlertRuleOne(View):
         return Response(status=204)
 
 
+class AlertRuleRestore(View):
+    @describe("Take back that an alert rule was deleted in the last 24 hours", shapes.AlertRuleShape)
+    def post(self, request: Request, tenant: str, rule: str) -> Response:
+        existing(tenant)
+        return Response(shapes.show_rule(rule_actions.restore_rule(self.actor(), tenant, rule)))
+
+
 class AlertRuleSilence(View):
     @describe("Silence an alert rule: its notices are written and not sent", shapes.AlertRuleShape, shapes.NewSilence)
     def put(self, request: Request, tenant: str, rule: str) -> Response:

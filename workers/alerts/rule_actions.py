@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -19,6 +19,7 @@ from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.actions.members import check_pattern
 from tenants.actions.namespaces import existing
+from tenants.models import AuditRecord
 from tenants.scoping import tenant_scope
 from workers.alerts import webhooks
 from workers.alerts.actions import uid_of
@@ -29,7 +30,21 @@ RULES_MAX = 100  # of one tenant: each is looked at every minute
 PATTERNS_MAX = 10  # of these: each is about as many as `patterns.TOPICS_MAX` topics
 SILENCE_S_MAX = 30 * 86_400
 CHANGEABLE = ("name", "threshold", "clear", "hold_s", "runbook_url")
+KEPT = ("name", "kind", "topic", "is_pattern", "subscription", "threshold", "clear", "hold_s", "runbook_url")  # of a deleted one
+UNDO_H = 24
+DELETED = "alert_rule.delete"
 _EXPRESSION = re.compile(r"[?+|()\[\]{}^$\\]")
+
+
+class FormerRule(NamedTuple):
+    """`fields`: what it was."""
+
+    id: str
+    name: str
+    topic: str
+    at: datetime
+    role: str
+    fields: dict[str, Any]
 
 
 def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
@@ -51,12 +66,7 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
         name: given[name] for name in ("name", "kind", "subscription", "hold_s", "runbook_url") if name in given
     }
     with transaction.atomic(), tenant_scope(tenant):
-        if AlertRule.objects.count() >= RULES_MAX:
-            raise PreconditionFailed(f"tenant {tenant} has {RULES_MAX} alert rules, which is the limit: delete some")
-        if is_pattern and AlertRule.objects.filter(is_pattern=True).count() >= PATTERNS_MAX:
-            raise PreconditionFailed(
-                f"tenant {tenant} has {PATTERNS_MAX} alert rules with a pattern, which is the limit: delete some, or name topics"
-            )
+        _check_count(tenant, is_pattern=is_pattern)
         rule = AlertRule.objects.create(
             tenant=tenant,
             tenant_uid=uid_of(tenant),
@@ -107,11 +117,51 @@ def silence_rule(actor: Actor, tenant: str, rule_id: str, for_s: int, reason: st
 
 
 def delete_rule(actor: Actor, tenant: str, rule_id: str) -> None:
+    """The audit log keeps what it was, so that this can be undone."""
     require(actor, Action.OPERATE, Resource(tenant))
     rule = rule_of(tenant, rule_id)
     with transaction.atomic(), tenant_scope(tenant):
         AlertRule.objects.filter(id=rule.id).delete()
-        record(actor, "alert_rule.delete", tenant, f"alert rule {rule.name}", before={"topic": rule.topic, "kind": rule.kind})
+        before = {name: getattr(rule, name) for name in (*KEPT, "id")}
+        record(actor, DELETED, tenant, f"alert rule {rule.name}", before=before)
+
+
+def former_rules(now: datetime, limit: int) -> list[FormerRule]:
+    """Those of the tenant in scope that were deleted in the last `UNDO_H` hours and are not there again, the newest first."""
+    rows = AuditRecord.objects.filter(action=DELETED, at__gt=now - timedelta(hours=UNDO_H)).order_by("-id")[: 2 * RULES_MAX]
+    present = set(AlertRule.objects.values_list("id", flat=True))
+    deleted: dict[str, FormerRule] = {}
+    for row in rows:
+        before = row.before or {}
+        if {*KEPT, "id"} <= before.keys() and before["id"] not in present:
+            deleted.setdefault(before["id"], FormerRule(before["id"], before["name"], before["topic"], row.at, row.role, before))
+    return list(deleted.values())[:limit]
+
+
+def restore_rule(actor: Actor, tenant: str, rule_id: str) -> AlertRule:
+    """Takes its deletion back: it has its id again, and so what it said; where it stands it finds out anew. Raises `NotAuthorized`,
+    `NotFound` where it was not deleted in the last `UNDO_H` hours, `PreconditionFailed`."""
+    require(actor, Action.OPERATE, Resource(tenant))
+    with transaction.atomic(), tenant_scope(tenant):
+        now = datetime.now(UTC)
+        deleted = next((rule for rule in former_rules(now, RULES_MAX) if rule.id == rule_id), None)
+        if deleted is None:
+            raise NotFound(f"no alert rule {rule_id[:64]!r} was deleted in the last {UNDO_H} hours")
+        fields = {name: deleted.fields[name] for name in KEPT}
+        _check_count(tenant, is_pattern=fields["is_pattern"])
+        rule = AlertRule.objects.create(id=rule_id, tenant=tenant, tenant_uid=uid_of(tenant), created_at=now, **fields)
+        record(actor, "alert_rule.restore", tenant, f"alert rule {rule.name}", after={"id": rule_id, "topic": rule.topic})
+    return rule
+
+
+def _check_count(tenant: str, *, is_pattern: bool) -> None:
+    """Raises `PreconditionFailed` where there are too many."""
+    if AlertRule.objects.count() >= RULES_MAX:
+        raise PreconditionFailed(f"tenant {tenant} has {RULES_MAX} alert rules, which is the limit: delete some")
+    if is_pattern and AlertRule.objects.filter(is_pattern=True).count() >= PATTERNS_MAX:
+        raise PreconditionFailed(
+            f"tenant {tenant} has {PATTERNS_MAX} alert rules with a pattern, which is the limit: delete some, or name topics"
+        )
 
 
 def rule_of(tenant: str, rule_id: str) -> AlertRule:

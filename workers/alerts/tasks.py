@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from messaging import logs
@@ -25,6 +25,7 @@ from workers.runs import Renew
 from workers.spend_caps.enforcement import look_at_spend
 
 log = logs.get_logger("magnetar.worker")
+CALLED = "answered"  # how what a webhook answered begins
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -119,7 +120,7 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
     if target and target.topic:
         channels.append(("topic", lambda: _publish(environment, target, row)))
     if target and target.webhook_url:
-        channels.append(("webhook", lambda: f"answered {_post(environment, target, row)}"))
+        channels.append(("webhook", lambda: _call(environment, target, row)))
     for channel, send in channels:
         if channel in row.delivered:
             continue
@@ -169,6 +170,36 @@ def _publish(environment: Environment, target: NotificationTarget, notice: Notic
     )
     environment.rpc.call(MESSAGES_PUBLISH, MessagesPublish(topic=target.topic, messages=[message]))
     return f"published to {target.topic}"
+
+
+def _call(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
+    """How it went. One rule with a pattern may have a thousand topics to tell of: those have a limit a day."""
+    now, most = environment.now(), environment.settings.pattern_webhooks_per_day_max
+    if _of_pattern(notice) and _pattern_calls(notice.tenant_uid, now) >= most:
+        say(
+            now,
+            TenantRef(notice.tenant, notice.tenant_uid),
+            "webhook_limit",
+            f"webhook limit {now.date()}",
+            "The webhook is not called for rules with a pattern any more today",
+            f"Alert rules with a pattern called the webhook of tenant {notice.tenant} {most} times on {now.date()} (UTC), which is "
+            "the limit: what else they say today is in the console. Other rules call it all the same. Raise their thresholds, or "
+            "name topics; an administrator of the platform may raise pattern_webhooks_per_day_max.",
+        )
+        return f"not called: the limit of {most} calls a day by rules with a pattern is reached"
+    return f"{CALLED} {_post(environment, target, notice)}"
+
+
+def _of_pattern(notice: Notice) -> bool:
+    return bool(notice.rule) and AlertRule.objects.filter(id=notice.rule, is_pattern=True).exists()
+
+
+def _pattern_calls(tenant_uid: str, now: datetime) -> int:
+    """Of the notices of the day those of rules with a pattern for which the webhook was called."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    rules = AlertRule.objects.filter(tenant_uid=tenant_uid, is_pattern=True).values("id")
+    of_day = Notice.objects.filter(tenant_uid=tenant_uid, at__gte=midnight, rule__in=rules)
+    return of_day.filter(delivered__webhook__startswith=CALLED).count()
 
 
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:

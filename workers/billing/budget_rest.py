@@ -23,6 +23,7 @@ from workers.billing.actions import existing_tenant
 from workers.billing.budget_models import Budget, Report, ReportSchedule, SpendAlert
 from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.reports import KINDS, folder_of
+from workers.billing.retention_savings import retention_savings
 
 ALERTS_MAX = 200
 RETENTION_DAYS_MAX = 3650
@@ -151,9 +152,14 @@ class WhatIf(View):
 
 
 class Savings(View):
-    @describe("Topics that cost something and that nobody reads, the dearest first", page_of(shapes.SavingShape))
+    @describe(
+        "What would lower a bill, the dearest first: what nobody reads, and what retention keeps of what all have read",
+        page_of(shapes.SavingShape),
+    )
     def get(self, request: Request, tenant: str) -> Response:
-        savings = with_subscriptions(outlook.savings(existing_tenant(tenant).uid, datetime.now(UTC)))
+        uid, now = existing_tenant(tenant).uid, datetime.now(UTC)
+        kept, _ = retention_savings(uid, now)
+        savings = outlook.together([*with_subscriptions(outlook.savings(uid, now)), *kept])
         return Response({"items": [shapes.show_saving(saving) for saving in savings], "next": None})
 
 

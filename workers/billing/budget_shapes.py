@@ -13,7 +13,7 @@ from messaging.limits import rest as limits
 from tenants.rest.shapes import shown
 from workers.billing import costs
 from workers.billing.budget_models import Budget, Report, ReportSchedule, SpendAlert
-from workers.billing.outlook import Saving, WhatIf
+from workers.billing.outlook import KINDS, Saving, WhatIf
 from workers.rating.forecast import Forecast
 from workers.rating.money import money_text
 
@@ -135,6 +135,12 @@ class SavingShape(msgspec.Struct, kw_only=True):
     cost: Annotated[str, Meta(description="Of the last 28 days.")]
     currency: str
     subscriptions: Annotated[list[str], Meta(description="Those that messages wait for and that have no consumer.")]
+    kind: Annotated[str, one_of(KINDS.values())]
+    messages_in: Annotated[int, Meta(description="In these 28 days, as the following: what it rests on.")]
+    messages_out: int
+    stored_mean_bytes: int
+    kept_bytes: Annotated[int, Meta(description="Of retention: what it keeps now that all subscriptions have acknowledged.")]
+    stored_bytes: Annotated[int, Meta(description="Of which so many bytes are stored now; the cost is in proportion. 0: else.")]
 
 
 def show_budget(row: Budget) -> BudgetShape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
@@ -21,6 +22,10 @@ STORED = "stored_byte_seconds"
 WAITING = "messages wait for a subscription that takes none"
 IDLE = "messages wait for this subscription, which takes none, while others are read"
 NAMES_MAX = 20  # subscriptions of one saving
+UNREAD = "messages come in that nobody reads"
+STILL = "nothing comes in or goes out, and messages are stored"
+KEPT = "retention keeps what all subscriptions have acknowledged"
+KINDS = {WAITING: "waiting", IDLE: "idle_subscription", UNREAD: "unread", STILL: "still", KEPT: "retention"}
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,27 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Saving:
-    """`nano`: what the topic, or its idle subscription alone, cost in the last `DAYS` days."""
+    """`nano`: what the topic, its idle subscription alone, or what retention keeps of it, cost in the last `DAYS` days. It rests
+    on what was measured then; of retention, `kept_bytes` of the `stored_bytes` are those now, and the cost is in proportion."""
 
     topic: str
     why: str
     nano: int
     currency: str
     subscriptions: tuple[str, ...] = ()  # those that messages wait for
+    messages_in: int = 0
+    messages_out: int = 0
+    stored_byte_seconds: int = 0
+    kept_bytes: int = 0
+    stored_bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        return KINDS[self.why]
+
+    @property
+    def stored_mean_bytes(self) -> int:
+        return self.stored_byte_seconds // (DAYS * 86_400)
 
 
 def currency_of_month(tenant_uid: str, today: date) -> str:
@@ -77,6 +96,44 @@ def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: dateti
 def savings(tenant_uid: str, now: datetime) -> list[Saving]:
     """Topics that cost something and that nobody read from in the last `DAYS` days, and subscriptions of other topics from which
     nobody did, the dearest first."""
+    topics, parts, currency = _charged(tenant_uid, now)
+    idle = [(topic, name) for (topic, name), used in parts.items() if _why(used.quantities) == WAITING]
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic, name in sorted(idle):
+        names[topic].append(name)
+    possible = []
+    for topic, used in topics.items():
+        why = _why(used.quantities)
+        if used.nano > 0 and why:
+            possible.append(_saving(topic, why, used.nano, currency, used, tuple(names[topic][:NAMES_MAX])))
+        elif used.nano > 0:
+            possible += [_saving(topic, IDLE, parts[topic, name].nano, currency, used, (name,)) for name in names[topic]]
+    return sorted(possible, key=_dearest)[:SAVINGS_MAX]
+
+
+def storage_costs(tenant_uid: str, now: datetime, count: int) -> list[Saving]:
+    """The topics that were read and whose storage cost most in the last `DAYS` days, `count` of them: what it cost."""
+    topics, _, currency = _charged(tenant_uid, now)
+    read = [(topic, used) for topic, used in topics.items() if used.stored_nano > 0 and not _why(used.quantities)]
+    read.sort(key=lambda item: (-item[1].stored_nano, item[0]))
+    return [_saving(topic, KEPT, used.stored_nano, currency, used, ()) for topic, used in read[:count]]
+
+
+def together(savings: Sequence[Saving]) -> list[Saving]:
+    return sorted(savings, key=_dearest)[:SAVINGS_MAX]
+
+
+def _dearest(saving: Saving) -> tuple[int, str, tuple[str, ...]]:
+    return -saving.nano, saving.topic, saving.subscriptions
+
+
+def _saving(topic: str, why: str, nano: int, currency: str, used: _Used, names: tuple[str, ...]) -> Saving:
+    counted = {name: used.quantities[name] for name in ("messages_in", "messages_out", STORED)}
+    return Saving(topic, why, nano, currency, names, **counted)
+
+
+def _charged(tenant_uid: str, now: datetime) -> tuple[dict[str, _Used], dict[tuple[str, str], _Used], str]:
+    """By topic, and by topic and subscription; and in which currency."""
     since = now.date() - timedelta(days=DAYS)
     topics: dict[str, _Used] = defaultdict(_Used)
     parts: dict[tuple[str, str], _Used] = defaultdict(_Used)
@@ -90,25 +147,16 @@ def savings(tenant_uid: str, now: datetime) -> list[Saving]:
         for used in (topics[topic], *([parts[topic, subscription]] if subscription else ())):
             used.quantities[meter] += exact_sums.exact(*sums)
             used.nano += nano
+            used.stored_nano += nano if meter == STORED else 0
         currency = code or currency
-    idle = [(topic, name) for (topic, name), used in parts.items() if _why(used.quantities) == WAITING]
-    names: dict[str, list[str]] = defaultdict(list)
-    for topic, name in sorted(idle):
-        names[topic].append(name)
-    possible = []
-    for topic, used in topics.items():
-        why = _why(used.quantities)
-        if used.nano > 0 and why:
-            possible.append(Saving(topic, why, used.nano, currency, tuple(names[topic][:NAMES_MAX])))
-        elif used.nano > 0:
-            possible += [Saving(topic, IDLE, parts[topic, name].nano, currency, (name,)) for name in names[topic]]
-    return sorted(possible, key=lambda saving: (-saving.nano, saving.topic, saving.subscriptions))[:SAVINGS_MAX]
+    return topics, parts, currency
 
 
 @dataclass
 class _Used:
     quantities: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     nano: int = 0
+    stored_nano: int = 0
 
 
 def _why(used: dict[str, int]) -> str:
@@ -117,5 +165,5 @@ def _why(used: dict[str, int]) -> str:
     if used["backlog_entry_seconds"]:
         return WAITING
     if used["messages_in"]:
-        return "messages come in that nobody reads"
-    return "nothing comes in or goes out, and messages are stored" if used[STORED] else ""
+        return UNREAD
+    return STILL if used[STORED] else ""

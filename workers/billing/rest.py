@@ -21,6 +21,7 @@ from tenants.scoping import tenant_scope
 from workers.billing import actions, costs, drilldown, headers, shapes, usage
 from workers.billing.files import write_usage
 from workers.billing.models import Credit, Invoice, PlanAssignment, PricePlanVersion
+from workers.billing.usage_lines import FORMATS, LEVELS, usage_lines
 
 SPAN = [
     OpenApiParameter("first", OpenApiTypes.DATE, description="First day, UTC; default: the first of this month."),
@@ -133,6 +134,29 @@ class UsageFile(View):
         file.seek(0)
         response = StreamingHttpResponse(_pieces(file), content_type="application/vnd.apache.parquet")
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.parquet"'
+        return response
+
+
+class UsageLines(View):
+    @describe(
+        "Usage of each day as lines of text, in the exact quantities that invoices are made of",
+        {(200, kind.partition(";")[0]): OpenApiTypes.STR for kind in FORMATS.values()},
+        parameters=[
+            *SPAN,
+            OpenApiParameter("by", str, enum=list(LEVELS), description="namespace is the default."),
+            OpenApiParameter("format", str, enum=list(FORMATS), description="csv is the default."),
+        ],
+    )
+    def get(self, request: Request, tenant: str) -> HttpResponseBase:
+        tenant_row = actions.existing_tenant(tenant)
+        first, last = span_of(request)
+        level, form = request.query_params.get("by", "namespace"), request.query_params.get("format", "csv")
+        for name, value, choices in (("by", level, LEVELS), ("format", form, tuple(FORMATS))):
+            if value not in choices:
+                raise InvalidValue(f"{name} {value[:40]!r} is not one of {', '.join(choices)}")
+        lines = usage_lines({tenant: tenant_row.uid}, first, last, level, form)
+        response = StreamingHttpResponse(lines, content_type=FORMATS[form])
+        response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
         return response
 
 

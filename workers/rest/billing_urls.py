@@ -27,6 +27,8 @@ urlpatterns = [
     _path(f"{_INVOICE}/credit-notes", "rest:CreditNotes", "credit-notes"),
     _path(f"{_INVOICE}/lines/<segment:line>/usage", "rest:LineUsage", "line-usage"),
     _path(f"{_T}/usage/parquet", "rest:UsageFile", "usage-file"),
+    _path(f"{_T}/usage/days", "rest:UsageLines", "usage-lines"),
+    _path(f"{_T}/billing/drafts", "draft_rest:Drafts", "drafts"),
     _path(f"{_T}/costs", "rest:Costs", "costs"),
     _path(f"{_T}/estimate", "budget_rest:MonthForecast", "estimate"),
     _path(f"{_T}/what-if", "budget_rest:WhatIf", "what-if"),

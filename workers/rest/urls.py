@@ -24,6 +24,9 @@ urlpatterns = [
     path(f"{TENANT}/alert-rules", LazyView("workers.alerts.rest:AlertRules"), name="alert-rules"),
     path(f"{TENANT}/alert-rules/<segment:rule>", LazyView("workers.alerts.rest:AlertRuleOne"), name="alert-rule"),
     path(
+        f"{TENANT}/alert-rules/<segment:rule>/restore", LazyView("workers.alerts.rest:AlertRuleRestore"), name="alert-rule-restore"
+    ),
+    path(
         f"{TENANT}/alert-rules/<segment:rule>/silence", LazyView("workers.alerts.rest:AlertRuleSilence"), name="alert-rule-silence"
     ),
     path(

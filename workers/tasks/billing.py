@@ -19,13 +19,14 @@ from workers.billing.models import Invoice, PlanAssignment
 from workers.billing.months import open_months_of
 from workers.environment import Environment, Stopping
 from workers.rating.errors import RatingError
+from workers.runs import Renew
 
 log = logs.get_logger("magnetar.worker")
 FAILURES_TOLD_MAX = 20
 FAILURE_LENGTH_MAX = 500
 
 
-def make_invoices(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
+def make_invoices(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
     """Brings the drafts and charges of all tenants up to date, then closes the months that are due, the oldest first.
 
     Safe to run twice and to kill at any moment: a draft is a function of its inputs, and a month is closed in one transaction. A
@@ -36,7 +37,7 @@ def make_invoices(environment: Environment, task_id: str, renew: Callable[[], No
     for tenant in [*current_tenants(), *former_tenants()]:
         try:
             for start in open_months_of(tenant, now):
-                renew()
+                renew(drafts=drafts)
                 invoice = refresh(tenant, start, now, renew)
                 drafts += invoice is not None
                 if invoice is not None and is_due(invoice, now, environment.settings.billing_close_after_h):

@@ -260,6 +260,14 @@ class DisconnectRequest(TypedDict):
     address: NotRequired[str]
 
 
+class DraftRun(TypedDict):
+    under_way: bool
+    asked_at: str | None
+    finished_at: str | None
+    drafts_done: int | None
+    usage_until: str | None
+
+
 class EditedMessage(TypedDict):
     text: NotRequired[str]
     payload_base64: NotRequired[str]
@@ -1397,6 +1405,12 @@ class SavingShape(TypedDict):
     cost: str
     currency: str
     subscriptions: list[str]
+    kind: Literal["waiting", "idle_subscription", "unread", "still", "retention"]
+    messages_in: int
+    messages_out: int
+    stored_mean_bytes: int
+    kept_bytes: int
+    stored_bytes: int
 
 
 class SchemaShape(TypedDict):
@@ -1778,6 +1792,13 @@ class AlertRules:
         self._http.send(
             "DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}", idempotency_key=idempotency_key, if_match=if_match
         )
+
+    def restore(self, tenant: str, rule: str, *, idempotency_key: str | None = None) -> AlertRuleShape:
+        """Take back that an alert rule was deleted in the last 24 hours."""
+        answer: AlertRuleShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}/restore", idempotency_key=idempotency_key
+        )
+        return answer
 
     def set_silence(self, tenant: str, rule: str, body: NewSilenceRequest, *, idempotency_key: str | None = None) -> AlertRuleShape:
         """Silence an alert rule: its notices are written and not sent."""
@@ -3477,7 +3498,7 @@ class Savings:
         self._http = http
 
     def list(self, tenant: str) -> PageOfSavingShape:
-        """Topics that cost something and that nobody reads, the dearest first."""
+        """What would lower a bill, the dearest first: what nobody reads, and what retention keeps of what all have read."""
         answer: PageOfSavingShape = self._http.send("GET", f"tenants/{segment(tenant)}/savings")
         return answer
 
@@ -4567,6 +4588,16 @@ class Tenants:
         )
         return answer
 
+    def billing_drafts(self, tenant: str) -> DraftRun:
+        """When drafts were computed last, and whether they are being computed."""
+        answer: DraftRun = self._http.send("GET", f"tenants/{segment(tenant)}/billing/drafts")
+        return answer
+
+    def start_billing_drafts(self, tenant: str, *, idempotency_key: str | None = None) -> DraftRun:
+        """Have drafts computed now; one computation at a time."""
+        answer: DraftRun = self._http.send("POST", f"tenants/{segment(tenant)}/billing/drafts", idempotency_key=idempotency_key)
+        return answer
+
     def ceilings(self, tenant: str) -> CeilingsShape:
         """What a tenant may have in all, and what it uses of it."""
         answer: CeilingsShape = self._http.send("GET", f"tenants/{segment(tenant)}/ceilings")
@@ -4813,6 +4844,21 @@ class Tenants:
         self._http.send(
             "DELETE", f"tenants/{segment(tenant)}/spend-caps/tenant", idempotency_key=idempotency_key, if_match=if_match
         )
+
+    def usage_days(
+        self,
+        tenant: str,
+        *,
+        by: Literal["namespace", "tenant", "topic"] | None = None,
+        first: str | None = None,
+        format: Literal["csv", "jsonl"] | None = None,
+        last: str | None = None,
+    ) -> bytes:
+        """Usage of each day as lines of text, in the exact quantities that invoices are made of."""
+        answer: bytes = self._http.read(
+            "GET", f"tenants/{segment(tenant)}/usage/days", query={"by": by, "first": first, "format": format, "last": last}
+        )
+        return answer
 
     def usage_parquet(self, tenant: str, *, first: str | None = None, last: str | None = None) -> bytes:
         """Hourly usage as Parquet, for spreadsheets and for `magnetar usage verify`."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from messaging.protocol.names import parse_topic
+from tenants.models import AuditRecord
+from tenants.scoping import tenant_scope
 from tests.tenants.world import World
 from workers.alerts import actions, rule_actions
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
@@ -53,6 +56,31 @@ def test_a_rule_may_be_about_a_topic_a_partitioned_one_or_a_partition(world: Wor
     for topic in (TOPIC, "persistent://acme/orders/a+b", "persistent://acme/orders/p", "persistent://acme/orders/p-partition-1"):
         response = caller("olga")("POST", RULES, rule(topic))
         assert (response.status_code, response.json()["partitions"]) == (201, []), response.json()
+
+
+def test_a_deleted_rule_is_there_again_with_what_it_said(world: World, caller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.broker.add(TOPIC, "s")
+    olga = caller("olga")
+    made = olga("POST", RULES, {**rule(), "threshold": 7, "clear": 3, "runbook_url": "https://example.com/r"}).json()
+    at = f"{RULES}/{made['id']}"
+    assert olga("POST", f"{at}/restore").status_code == 404, "it is there"
+    assert olga("DELETE", at).status_code == 204 and olga("GET", at).status_code == 404
+    assert caller("tom")("POST", f"{at}/restore").status_code == 403 and caller("sam")("POST", f"{at}/restore").status_code == 404
+    assert caller("sam")("POST", f"/api/v1/tenants/other/alert-rules/{made['id']}/restore").status_code == 404
+    monkeypatch.setattr(rule_actions, "RULES_MAX", 0)
+    assert olga("POST", f"{at}/restore").status_code in (404, 412), "there are too many"
+    monkeypatch.undo()
+    again = olga("POST", f"{at}/restore")
+    assert again.status_code == 200, again.content
+    told = ("id", "name", "kind", "topic", "threshold", "clear", "runbook_url")
+    assert {name: again.json()[name] for name in told} == {name: made[name] for name in told} and not again.json()["firing"]
+    assert AuditRecord.unscoped.filter(action="alert_rule.restore").count() == 1
+    assert olga("POST", f"{at}/restore").status_code == 404, "once"
+    assert olga("DELETE", at).status_code == 204
+    later = datetime.now(UTC) + timedelta(hours=rule_actions.UNDO_H, minutes=1)
+    with tenant_scope("acme"):
+        assert [one.id for one in rule_actions.former_rules(datetime.now(UTC), 9)] == [made["id"]]
+        assert rule_actions.former_rules(later, 9) == []
 
 
 def test_partitions_of_a_rule_are_limited(world: World, caller: Any) -> None:

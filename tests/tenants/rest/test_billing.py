@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tests.tenants.world import World
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
 from workers.billing.models import Invoice
+from workers.models import TaskRun
+from workers.schedule import MAKE_INVOICES
 
 A = "/api/v1/tenants/acme"
 CLOSE = APRIL + timedelta(hours=72)
@@ -92,6 +94,49 @@ def test_a_customer_checks_an_invoice_with_what_they_downloaded(invoice: Invoice
     assert code == 1 and "differs: bytes_in@2026-03-01T00: it bills 7.00 EUR, 5.90 EUR is due; the line was changed" in said
     assert verify(str(plan))[0] == 2  # no Parquet
     assert verify(str(tmp_path / "none.parquet"))[0] == 2
+
+
+def test_usage_of_each_day_sums_to_what_was_billed_to_the_last_byte(invoice: Invoice, caller: Any) -> None:
+    march = "first=2026-03-01&last=2026-03-31"
+
+    def lines(query: str = "", who: str = "tom") -> list[dict[str, Any]]:
+        answer = caller(who)("GET", f"{A}/usage/days?{march}&format=jsonl{query}")
+        assert (answer.status_code, answer["Content-Type"]) == (200, "application/jsonl")
+        return [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
+
+    billed = {line["meter"]: line["quantity"] for line in invoice.document["lines"] if line.get("meter")}
+    for level in ("tenant", "namespace", "topic"):
+        found = lines(f"&by={level}")
+        assert {meter: sum(line[meter] for line in found) for meter in billed} == {key: int(text) for key, text in billed.items()}
+        assert {line["hours_computed"] for line in found} == {2}, "of the 24 hours of the day"
+    assert [(line["namespace"], line["topic"]) for line in lines()] == [("acme/orders", ""), ("acme/sensors", "")]
+    use(Tenant(name="acme", uid=Tenant.unscoped.get(name="acme").uid), MARCH + 24 * HOUR, topic="orders/=SUM(A1)", bytes_in=1)
+    csv = b"".join(caller("tom")("GET", f"{A}/usage/days?{march}&by=topic").streaming_content).decode()
+    assert csv.startswith("day,hours_computed,tenant,namespace,topic,messages_in,bytes_in")
+    assert f"2026-03-01,2,acme,acme/orders,persistent://acme/orders/new,3000000,{12 * GIB}" in csv
+    for wrong in ("by=key", "format=xml", "first=x"):
+        assert caller("tom")("GET", f"{A}/usage/days?{wrong}").status_code == 400
+    assert caller("sam")("GET", f"{A}/usage/days").status_code == 404
+    assert lines(who="olga") and "other" not in csv
+
+
+def test_drafts_are_computed_when_somebody_asks_one_run_at_a_time(world: World, caller: Any) -> None:
+    at, owner = f"{A}/billing/drafts", caller("olga")
+    assert owner("GET", at).json()["under_way"] is False
+    answer = owner("POST", at)
+    assert (answer.status_code, answer.json()["under_way"]) == (202, True), answer.content
+    assert owner("POST", at).json() == answer.json(), "the run that waits is the answer"
+    run = TaskRun.objects.get(name=MAKE_INVOICES)
+    assert run.requested_by == "user:olga" and AuditRecord.unscoped.filter(action="invoice.compute").count() == 2
+    now = datetime.now(UTC)
+    TaskRun.objects.filter(pk=run.pk).update(outcome="running", progress={"drafts": 7})
+    assert owner("GET", at).json()["drafts_done"] == 7 and owner("POST", at).status_code == 202
+    TaskRun.objects.filter(pk=run.pk).update(outcome="succeeded", finished_at=now)
+    again = owner("POST", at)
+    assert again.status_code == 412 and "ask again in" in again.json()["detail"]
+    TaskRun.objects.filter(pk=run.pk).update(finished_at=now - timedelta(minutes=2), started_at=now - timedelta(minutes=3))
+    assert owner("POST", at).json()["under_way"] and TaskRun.objects.filter(name=MAKE_INVOICES).count() == 2
+    assert caller("tom")("POST", at).status_code == 403 and caller("sam")("POST", at).status_code == 404
 
 
 def test_usage_of_a_former_tenant_of_the_name_is_not_in_the_file(invoice: Invoice, caller: Any) -> None:

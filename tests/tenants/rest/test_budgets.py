@@ -9,9 +9,14 @@ import pytest
 import time_machine
 from django.conf import settings as django_settings
 
+from messaging.adminrpc.methods import POLICIES_PREVIEW, TOPICS_FIGURES
+from messaging.adminrpc.policies import PolicyEffectFound, PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.topics import Stats
+from tenants.access import platform_actor
 from tenants.models import AuditRecord, Tenant
-from tests.support.billing.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, PLAN, run_of, use, with_plan
 from tests.tenants.world import World
+from workers.billing.actions import publish_plan
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.budgets import check
 from workers.billing.drafts import refresh
@@ -142,11 +147,41 @@ def test_the_running_month_another_retention_and_savings(acme: Tenant, world: Wo
     for wrong in ("", "retention_days=-1", "retention_days=3651", "retention_days=x", "retention_days=1&namespace=%00"):
         assert teammate("GET", f"{A}/what-if?{wrong}").status_code == 400
     assert caller("sam")("GET", f"{OTHER}/what-if?retention_days=1").status_code == 412  # no price plan
-    expected = {"topic": UNREAD, "why": "messages wait for a subscription that takes none", "cost": "32.00", "currency": "EUR"}
-    assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": []}]  # the topic is gone
+    expected = {"topic": UNREAD, "kind": "waiting", "cost": "32.00", "currency": "EUR", "messages_out": 0}
+
+    def savings() -> list[dict[str, Any]]:
+        items = teammate("GET", f"{A}/savings").json()["items"]
+        return [{name: item[name] for name in (*expected, "subscriptions")} for item in items]
+
+    assert savings() == [{**expected, "subscriptions": []}]  # the topic is gone
     world.broker.add(UNREAD, "idle", "done")
     world.broker.publish(UNREAD, b"waits")
     world.broker.run(world.broker.service.topics.loaded[UNREAD].subscriptions.delete("done"))
-    assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": ["idle"]}]
+    assert savings() == [{**expected, "subscriptions": ["idle"]}]
     world.line.cut()
-    assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": []}]
+    assert savings() == [{**expected, "subscriptions": []}]
+
+
+def test_what_retention_keeps_beyond_what_anybody_reads_is_told_with_its_part_of_the_storage(
+    acme: Tenant, world: World, caller: Any
+) -> None:
+    topic = "persistent://acme/orders/kept"
+    prices = [*PLAN["prices"], {"meter": "stored_byte_seconds", "unit": "GiB-month", "price": "1.00"}]
+    document = {**PLAN, "version": 2, "prices": prices, "in_force_from": "2026-03-10T06:00:00Z"}
+    publish_plan(platform_actor(), document, TENTH - 20 * HOUR)
+    stored = 10 * GIB * 730 * 3600
+    use(acme, TENTH - HOUR, "run-9", topic="orders/kept", messages_out=1, stored_byte_seconds=stored)
+    refresh(acme, MARCH, TENTH)
+    world.broker.add(topic, "s")
+    asked = []
+
+    def previewed(request: PolicyPreview) -> PolicyPreviewAnswer:
+        asked.append(request)
+        effect = PolicyEffectFound(policy="retention_time_min", topic=topic, affected=3 * GIB, sentence="")
+        return PolicyPreviewAnswer(effects=[effect], effects_count=1, topics_looked_at=1, topics_left_out=0)
+
+    world.line.divert(POLICIES_PREVIEW, previewed)
+    world.line.divert(TOPICS_FIGURES, lambda request: Stats(stats={"storageSize": 4 * GIB, "subscriptions": {}}))
+    (found,) = [each for each in caller("tom")("GET", f"{A}/savings").json()["items"] if each["kind"] == "retention"]
+    assert (found["topic"], found["kept_bytes"], found["stored_bytes"], found["cost"]) == (topic, 3 * GIB, 4 * GIB, "7.50")
+    assert asked[0].policies == {"retention_time_min": 0, "retention_size_mb": 0}

@@ -52,7 +52,7 @@ class DatabaseAccount:
 
     def bill(self, now: datetime) -> None:
         run_of(f"complete-{now:%Y-%m-%dT%H}", now)
-        done = make_invoices(Environment(self._settings, self._broker, now=lambda: now), "task-1", lambda: None)
+        done = make_invoices(Environment(self._settings, self._broker, now=lambda: now), "task-1", lambda **progress: None)
         assert set(done["failed"]) <= {"a-dear-one"}
 
     def _invoices(self, **values: str) -> Any:

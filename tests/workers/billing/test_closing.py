@@ -41,7 +41,7 @@ def acme(db: None) -> Tenant:
 @pytest.fixture
 def bill(settings_of: Callable[..., Settings], broker: WorkerBroker) -> Callable[..., dict[str, Any]]:
     def at(now: Any) -> dict[str, Any]:
-        return make_invoices(Environment(settings_of(), broker, now=lambda: now), "task-1", lambda: None)
+        return make_invoices(Environment(settings_of(), broker, now=lambda: now), "task-1", lambda **progress: None)
 
     return at
 

@@ -1,0 +1,56 @@
+"""Usage as lines of text: of each day, by tenant, namespace or topic, in the exact quantities that bills are made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+
+from workers.billing import usage
+from workers.billing.reports import plain_cell
+from workers.billing.usage import METER_NAMES
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
+LEVELS = ("tenant", "namespace", "topic")
+COLUMNS = ("day", "hours_computed", "tenant", "namespace", "topic", *METER_NAMES)
+Line = tuple[str | int, ...]
+
+
+def usage_lines(tenants: Mapping[str, str], first: date, last: date, level: str, form: str) -> Iterator[str]:
+    """`tenants`: name -> uid. One line for each day, UTC, and name; a day without usage has none. Quantities are integers in the
+    units of the meters; those of all lines sum to those of an invoice, as `hours_computed` of 24 are in it. A day at a time is
+    read."""
+    if form == "csv":
+        yield _csv(COLUMNS)
+    for start, end in usage.days_between(_midnight(first), _midnight(last) + timedelta(days=1)):
+        for line in _of_day(tenants, start, end, level):
+            if form == "csv":
+                yield _csv([plain_cell(each) if isinstance(each, str) else each for each in line])
+            else:
+                yield json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n"
+
+
+def _of_day(tenants: Mapping[str, str], start: datetime, end: datetime, level: str) -> Iterator[Line]:
+    computed = len(usage.runs_of_hours(start, end))
+    for tenant, uid in sorted(tenants.items()):
+        sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(METER_NAMES))
+        for used in usage.used_between(uid, start, end):
+            namespace = "" if level == "tenant" else used.namespace
+            name = (namespace, used.topic if level == "topic" else "")
+            sums[name] = [held + quantity for held, quantity in zip(sums[name], used.quantities, strict=True)]
+        for (namespace, topic), quantities in sorted(sums.items()):
+            if any(quantities):
+                yield (f"{start:%Y-%m-%d}", computed, tenant, namespace, topic, *quantities)
+
+
+def _csv(cells: object) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
