@@ -75,7 +75,10 @@ class BrokerChoice:
         here = any(is_loopback(urlsplit(url).hostname or "") for url in named)
         told = [broker.rpc_url for broker in self._seen if broker.live and broker.rpc_url]
         # A loopback address that another machine told would be of somebody else here.
-        return list(dict.fromkeys([*named, *(url for url in told if here or not is_loopback(urlsplit(url).hostname or ""))]))
+        urls = dict.fromkeys([*named, *(url for url in told if here or not is_loopback(urlsplit(url).hostname or ""))])
+        # One that others take for gone may still answer, as where it is cut off from its database alone.
+        gone = {broker.rpc_url for broker in self._seen if not broker.live}
+        return sorted(urls, key=lambda url: url in gone)
 
     def _look(self) -> None:
         if self._ask is None or self._now_s() < self._ask_again_s or not self._asking.acquire(blocking=False):

@@ -95,6 +95,28 @@ def test_of_those_that_are_named_the_first_that_answers_tells_of_the_others() ->
     assert choice.rpc_url() == local(1) and [broker.broker_id for broker in choice.seen()] == ["b1"]
 
 
+def test_a_broker_that_others_take_for_gone_is_called_last() -> None:
+    """It does not tell of the others, and answers most calls with an error."""
+    seen = [
+        BrokerSeen(broker_id=f"b{number}", live=number != 1, broker_url="", rpc_url=local(number), ws_url=f"ws://b{number}:1")
+        for number in (1, 2)
+    ]
+
+    def ask(url: str) -> Sequence[BrokerSeen]:
+        if url == local(1):
+            raise NotReady("this broker cannot renew its session")
+        return seen
+
+    clock = [0.0]
+    choice = BrokerChoice(named(1, 2), ask, now_s=lambda: clock[0])
+    assert choice.rpc_url() == local(2)
+    clock[0] = AVOIDED_S + 1
+    assert choice.rpc_url() == local(2), "it is not left alone any more, and comes last"
+    assert choice.ws_urls() == ["ws://b2:1"]
+    choice.did_not_answer(local(2))
+    assert choice.rpc_url() == local(1), "better than none"
+
+
 def test_while_none_answers_it_is_asked_again_after_a_while() -> None:
     clock, brokers = [0.0], Brokers()
     choice = BrokerChoice(named(1, 2), brokers.ask, now_s=lambda: clock[0])

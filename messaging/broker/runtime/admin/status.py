@@ -60,8 +60,7 @@ class StatusHandlers:
         own_id, owners = self._broker.settings.broker_id, self._broker.owners
         if not isinstance(owners, FleetMember):
             return BrokersSeen(brokers=[_seen(own_id, True, asdict(self._broker.addresses))])
-        sessions = sorted(owners.owners.sessions.values())
-        seen = [_seen(each.broker_id, each.live, each.addresses) for each in sessions]
+        seen = [_seen(each.broker_id, each.live, each.addresses) for each in owners.known_sessions()]
         if isinstance(owners, SharedMember):
             for broker in seen:
                 broker.problem = "" if broker.live else await _problem(owners, broker.broker_id)

@@ -155,6 +155,13 @@ class FleetMember(ABC):
         """Those of other brokers that are alive, as far as is known."""
         return [each for each in self.owners.sessions.values() if each.live and each.broker_id != self.broker_id]
 
+    def known_sessions(self) -> list[BrokerSession]:
+        """All brokers', by id. Raises `NotReady` once this one cannot renew its own: what it knows of others is old then, and so is
+        that it is alive itself."""
+        if not self._lease.may_serve(self._now_s()):
+            raise NotReady("this broker cannot renew its session in the metadata, and does not know who is alive: ask another one")
+        return sorted(self.owners.sessions.values())
+
     def owned_namespaces(self) -> OwnedBundles:
         return OwnedBundles(self.owners.owned_by(self.broker_id), OWN_TENANT)
 

@@ -17,6 +17,7 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Fence, StoreError, Unavailable
 from messaging.storage.ownership import (
     DRAINS,
+    LEASE_MS,
     SERVES,
     BrokerSession,
     EndedSession,
@@ -118,6 +119,19 @@ async def test_a_broker_whose_lease_ended_during_an_outage_has_time_to_renew(wor
     assert not store.recovered
     await renew_for(member, clock, SETTLES_S)
     assert await member.where(TOPIC) is None and store.recovered
+
+
+async def test_a_broker_that_cannot_renew_its_session_tells_of_nobody(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, clock = world
+    await member.look()
+    assert [(each.broker_id, each.live) for each in member.known_sessions()] == [("b1", True), ("b2", False)]
+    store.failing = Unavailable("the database does not answer")
+    clock.now_ms += LEASE_MS
+    with pytest.raises(NotReady, match="ask another one"):
+        member.known_sessions()
+    store.failing = None
+    await member.renew()
+    assert len(member.known_sessions()) == 2
 
 
 async def test_a_broker_that_closed_its_session_needs_no_time(world: tuple[Store, SharedMember, Clock]) -> None:
