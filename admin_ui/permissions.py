@@ -158,6 +158,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_create"): Action.TOPIC_ADMIN,
     ("POST", "console:topic_create"): Action.TOPIC_ADMIN,
     ("GET", "console:tenant_history"): Action.TENANT_READ,
+    ("GET", "console:tenant_clients"): Action.TENANT_READ,
+    ("GET", "console:platform_clients"): Action.SUPERUSER,
     ("GET", "console:namespace_history"): Action.NAMESPACE_READ,
     ("GET", "console:topic_history"): Action.NAMESPACE_READ,
     ("GET", "console:topic_timeline"): Action.NAMESPACE_READ,  # and CURSOR_ADMIN to move a subscription

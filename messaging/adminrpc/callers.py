@@ -80,6 +80,7 @@ OF_EVERY_BROKER = frozenset(
         "ceilings.used",
         "changes.list",
         "changes.outcome",
+        "clients.list",
         "compaction.due",
         "feed.apply",
         "feed.pull",

@@ -40,6 +40,7 @@ TenantsShown = Annotated[list[str], Limit("tenants that a page shows at once", b
 NamespacesShown = Annotated[
     list[str], Limit("namespaces that a page shows at once", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=1_000)
 ]
+ClientsMax = Annotated[int, Limit("connections of one answer", minimum=1, maximum=2_000)]
 ProblemsMax = Annotated[int, Limit("problems of one answer", minimum=1, maximum=500)]
 MessagesMax = Annotated[int, Limit("messages of one page", minimum=1, maximum=100)]
 MESSAGES = Limit("published by one request", count_max=100)

@@ -22,7 +22,7 @@ from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.bundles import BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
-from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
+from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected, ClientsList, ClientsListed
 from messaging.adminrpc.compaction import (
     CompactionBegin,
     CompactionCommit,
@@ -183,6 +183,7 @@ TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
 TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
 
 CLIENTS_DISCONNECT = Method("clients.disconnect", ClientsDisconnect, ClientsDisconnected, long_change=True)
+CLIENTS_LIST = Method("clients.list", ClientsList, ClientsListed)
 
 PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
 # What the owner of a partitioned topic asks of the brokers that serve its partitions.

@@ -28,6 +28,7 @@ from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import Principal
 from messaging.policies.resolution import EffectivePolicy
+from messaging.protocol.names import TopicName
 from messaging.settings import Settings
 
 ENDS_A_TURN = 50  # connections and sessions of keys that were revoked: one with its producers and consumers takes about 0.1 ms
@@ -53,10 +54,23 @@ class Peer(Connected, Protocol):
     principal: Principal | None
     closed: bool
     address: str  # without the port
+    peer: str  # the same with it
     requests: PendingRequests
+    client_version: str
+    protocol_version: int
+    connected_ms: int  # when it said who it is; 0: not yet
+    over_websocket: bool
+    tls: bool
 
     @property
     def liveness(self) -> Watched: ...
+
+    @property
+    def open_count(self) -> int:
+        """Of its producers and consumers together."""
+
+    def open_topics(self) -> tuple[list[TopicName], list[TopicName]]:
+        """Of its producers, and of its consumers: one for each."""
 
     def stop(self) -> None: ...
 

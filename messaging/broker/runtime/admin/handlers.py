@@ -12,6 +12,7 @@ from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
 from messaging.broker.runtime.admin.bundles import BundleHandlers
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
 from messaging.broker.runtime.admin.changes import LongChanges
+from messaging.broker.runtime.admin.client_list import ClientListHandlers
 from messaging.broker.runtime.admin.clients import ClientHandlers
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
@@ -61,6 +62,7 @@ class AdminHandlers:
         self.backlog = BacklogHandlers(broker, scans)
         self.subscriptions = SubscriptionHandlers(broker)
         self.clients = ClientHandlers(broker)
+        self.client_list = ClientListHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.moves = MoveHandlers(broker)
         self.news = NewsHandlers(broker)

@@ -11,7 +11,7 @@ import msgspec
 from messaging.adminrpc.base import Answer, Empty
 from messaging.adminrpc.ceilings import CeilingsUsed
 from messaging.adminrpc.changes import ChangesUnderWay
-from messaging.adminrpc.clients import ClientsDisconnected
+from messaging.adminrpc.clients import ClientsDisconnected, ClientsListed
 from messaging.adminrpc.compaction import CompactionsDuePage
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.maintenance import MaintenanceResult
@@ -19,6 +19,7 @@ from messaging.adminrpc.methods import (
     CEILINGS_USED,
     CHANGES_LIST,
     CLIENTS_DISCONNECT,
+    CLIENTS_LIST,
     COMPACTION_DUE,
     FEED_APPLY,
     FEED_PULL,
@@ -287,10 +288,28 @@ def problems(outcomes: Sequence[Outcome]) -> ProblemsFound:
     )
 
 
+def client_list(outcomes: Sequence[Outcome]) -> ClientsListed:
+    """The rows of all: who asked knows the order. Brokers that did not answer are counted."""
+    answers = [outcome for outcome in outcomes if isinstance(outcome, ClientsListed)]
+    if not answers:
+        raise next(outcome for outcome in outcomes if isinstance(outcome, MagnetarError))
+    libraries = sum((Counter(answer.libraries) for answer in answers), Counter[str]())
+    return ClientsListed(
+        rows=[row for answer in answers for row in answer.rows],
+        total=sum(answer.total for answer in answers),
+        producers=sum(answer.producers for answer in answers),
+        consumers=sum(answer.consumers for answer in answers),
+        libraries=dict(libraries),
+        uncounted_libraries=sum(answer.uncounted_libraries for answer in answers),
+        unreached=len(outcomes) - len(answers),
+    )
+
+
 # Calls that all brokers answer, each for itself.
 OF_EVERY_BROKER: Mapping[str, Merge] = {
     CEILINGS_USED.name: ceilings,
     CHANGES_LIST.name: changes,
+    CLIENTS_LIST.name: client_list,
     NAMESPACES_PURGE.name: empty,
     PROBLEMS_LIST.name: problems,
     TOPICS_PAGE.name: topics_page,

@@ -101,6 +101,7 @@ class Commands:
         if kind == CONNECT:
             connection.client_version = message.connect.client_version or "unknown"
             connection.client_info = ClientInfo(connection.peer, connection.client_version)
+            connection.connected_ms = self.service.now_ms()
             self._run(connection, connect(self.service, connection, message.connect), size, "handshake")
             return
         if kind == AUTH_RESPONSE:

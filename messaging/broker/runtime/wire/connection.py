@@ -36,6 +36,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.events import Command
 from messaging.protocol.inbound import Inbound
+from messaging.protocol.names import TopicName
 
 log = structlog.get_logger("broker.connection")
 
@@ -80,6 +81,7 @@ class Connection(asyncio.Protocol):
         self.client_version = ""
         self.client_info = LOCAL_CLIENT  # until CONNECT
         self.protocol_version = 0
+        self.connected_ms = 0
         self.supports_auth_refresh = False
         self.closed = False
         self._arrived_as = arrived_as
@@ -157,6 +159,16 @@ class Connection(asyncio.Protocol):
             self._leave()
             self.transport.close()
             self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
+
+    # --- what is open on it
+
+    @property
+    def open_count(self) -> int:
+        return len(self.endpoints.producers) + len(self.endpoints.consumers)
+
+    def open_topics(self) -> tuple[list[TopicName], list[TopicName]]:
+        producers, consumers = self.endpoints.producers.values(), self.endpoints.consumers.values()
+        return [topic.name for topic, _ in producers], [topic.name for topic, *_ in consumers]
 
     # --- identity of the peer
 
