@@ -123,7 +123,7 @@ class Place:
             return None
         blame = self._blame(found.level).get(found.policy.name)
         record = blame.record if blame is not None else None
-        text = f"{found.policy.label}: {found.text}"
+        text = f"{found.policy.label or found.policy.title}: {found.text}"
         role, at = (record.role, record.at) if record is not None else ("", None)
         return PolicySource(text, level_of(found.level), role, at, self._policy_url(found))
 
