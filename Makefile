@@ -44,7 +44,7 @@ run: setup ## set up, then run the whole platform: magnetar standalone
 
 .PHONY: test
 test: setup lint ## set up, check the sources, then run the whole test suite
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --max-worker-restart 2 $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.installed-test ## check style, types and import contracts
@@ -56,7 +56,7 @@ lint: $(VENV)/.installed-test ## check style, types and import contracts
 .PHONY: coverage
 coverage: setup $(VENV)/.installed-test ## run the tests and report which lines and branches they reach
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 3 --dist loadgroup --max-worker-restart 2 $(ARGS)
+	$(BIN)/coverage run -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -14,7 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import open_transports
+from tests.support import dividing, open_transports
 from tests.support.databases import forget_broker, other_database
 from tests.support.failed_tests import FailedTests
 from tests.support.storage import faults
@@ -33,6 +33,17 @@ _UNTIL_S = float(os.environ.get("TESTS_BEGIN_UNTIL_S", "inf"))
 def pytest_configure(config: pytest.Config) -> None:
     if (path := os.environ.get("TESTS_FAILED_FILE")) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailedTests(Path(path)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return dividing.ByGroupAndModule(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("loadgroup", default=False):
+        dividing.sort(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,0 +1,33 @@
+"""How several workers divide the tests: a group is of one worker, and so is a module, whose fixtures are made once then.
+
+Groups begin first, and the largest modules before the others, so that all workers end at about the same time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+
+
+class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        """xdist appends the group after the last "@", behind the brackets of the parameters."""
+        scope: str = super()._split_scope(nodeid)
+        return scope.partition("::")[0]
+
+
+def sort(items: list[pytest.Item]) -> None:
+    """Tests of one part keep their order."""
+    parts = {item: _part(item) for item in items}
+    sizes = Counter(parts.values())
+    items.sort(key=lambda item: (not parts[item][0], -sizes[parts[item]], parts[item]))
+
+
+def _part(item: pytest.Item) -> tuple[bool, str]:
+    """Whether it is a group, and its name or that of the module."""
+    mark = item.get_closest_marker("xdist_group")
+    if mark is None:
+        return False, item.nodeid.partition("::")[0]
+    return True, str(mark.args[0] if mark.args else mark.kwargs["name"])
