@@ -33,23 +33,25 @@ class RealBroker:
     """`switches` are those of `launch.py`; without any the broker is started as the product starts it. `values`: settings."""
 
     def __init__(self, folder: Path, *switches: str | Path, **values: object) -> None:
-        values = {"auto_created_topics_burst": 1_000_000} | values  # as fast as it can
-        self.settings = Settings(data_dir=str(folder), broker_port=0, ws_port=0, log_level="warning", **values)  # type: ignore[arg-type]
+        free_ports = {"broker_port": 0, "ws_port": 0}
+        values = {"auto_created_topics_burst": 1_000_000} | free_ports | values  # as fast as it can
+        self.settings = Settings(data_dir=str(folder), log_level="warning", **values)  # type: ignore[arg-type]
         create_secrets(self.settings)
-        self.log = (folder / "broker.log").open("wb")
+        announced = self.settings.broker_run_file
+        self.log = (folder / f"{announced.stem}.log").open("wb")  # several may be in one folder
         start = time.perf_counter()
         variables = os.environ | environment(self.settings)
-        (folder / "run" / "broker.json").unlink(missing_ok=True)  # of a broker that was killed here before
+        announced.unlink(missing_ok=True)  # of a broker that was killed here before
         self.rpc = AdminRpc(lambda: self.addresses["rpc_url"], lambda: service_token(self.settings, "web"), timeout_s=60)
         command = [sys.executable, "-P", _LAUNCHER, *switches] if switches else python("messaging.broker")
         self.process = processes.start(command, self.log, variables)
-        self.addresses = self._wait(folder / "run" / "broker.json")
+        self.addresses = self._wait(announced)
         self.start_s = time.perf_counter() - start
         self._open_public_default()
 
     @property
     def address(self) -> tuple[str, int]:
-        parts = urlsplit(self.addresses["broker_url"])
+        parts = urlsplit(self.addresses["own_url"])  # not the one that several share
         assert parts.hostname and parts.port
         return parts.hostname, parts.port
 

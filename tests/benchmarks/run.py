@@ -36,6 +36,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   listing       100,000 topics over the admin API; pages of topics, keys, audit records: five minutes
   gateway       the SDK over TCP, the WebSocket port and the web port: a minute
   postgresql    a broker on PostgreSQL beside one with its log of files: a minute      (needs --postgresql)
+  fleet         brokers of one machine beside one; look-ups; with --postgresql, bundles that move   (needs --rawload)
   bookies       a broker on bookies beside one of Pulsar on the same: five minutes                (needs --rawload and --peer)
   producer      what settings of a producer cost and save, and the SDK beside Apache's client: two minutes
   billing       hourly usage from 10^5 to 10^8 records beside pyarrow: half an hour

@@ -16,6 +16,7 @@ from tests.benchmarks import (
     billing,
     catch_up,
     compaction,
+    fleet,
     floors,
     gateway,
     listing,
@@ -142,6 +143,11 @@ def _bookies(order: Order) -> Section:
     return on_bookies.run(order.directory, order.generator, order.peer, plan, order.progress)
 
 
+def _fleet(order: Order) -> Section:
+    assert order.generator is not None
+    return fleet.run(order.directory, order.generator, order.postgresql, order.scale, order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -168,6 +174,7 @@ PARTS = {
     "gateway": Part(_gateway),
     "producer": Part(_producer),
     "postgresql": Part(_postgresql, needs_postgresql=True),
+    "fleet": Part(_fleet, needs_generator=True),
     "bookies": Part(_bookies, needs_generator=True, needs_peer=True),
     "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }

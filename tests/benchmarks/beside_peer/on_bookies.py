@@ -107,7 +107,7 @@ def run(directory: Path | None, generator: Generator, peer: Path, plan: Plan, pr
             measured = turns.measure(row)
             for name, rounds in measured.items():
                 section.tables[0].rows.append((row.name, name, *_cells(rounds)))
-            section.figures += _figures(row, measured)
+            section.figures += figures(row, measured)
     return section
 
 
@@ -155,12 +155,12 @@ def _cells(rounds: list[Loaded]) -> tuple[str, ...]:
     return number(middle.messages_per_s), latencies, number(middle.cpu_us), number(middle.resident_mib)
 
 
-def _figures(row: Row, measured: dict[str, list[Loaded]]) -> list[Figure]:
+def figures(row: Row, measured: dict[str, list[Loaded]]) -> list[Figure]:
     """Medians of the ratios of each round: what disturbs one round disturbs both sides of it, more or less."""
-    figures = []
+    made = []
     for what, x_max in row.judged:
         pairs = zip(measured.get(OURS, []), measured.get(PEER, []), strict=True)
         ratios = [getattr(mine, what) / getattr(theirs, what) for mine, theirs in pairs if getattr(theirs, what)]
         if ratios:
-            figures.append(Figure(f"{row.name}: {_WORDS[what]} to the peer's", median(ratios), x_max, at_least=False))
-    return figures
+            made.append(Figure(f"{row.name}: {_WORDS[what]} to the peer's", median(ratios), x_max, at_least=False))
+    return made
