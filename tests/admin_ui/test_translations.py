@@ -68,6 +68,32 @@ def test_what_scripts_say_is_in_their_list_and_nothing_else_is() -> None:
         assert sorted(PLACEHOLDER.findall(german)) == sorted(PLACEHOLDER.findall(text)), text
 
 
+LITERAL = re.compile(r'(say\(\s*)?("(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|`(?:[^`\\]|\\.)*`)')
+# Several words, or one that begins like a sentence; names of keys, headers and classes, selectors and addresses are none.
+SAID = re.compile(r"[A-Za-z]{2,}[ ,][A-Za-z]{2,}(?![\w-]*[=:\]])|^[A-Z][a-z]+[ .:,]")
+NO_TEXT = re.compile(
+    r"[.#\[(]|.*\[|(?:input|main|summary|script|template|table|button|details|a|dialog)\b"
+    r"|badge |application/|M\$|.* \.|time_zone=|as the system$"
+)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SCRIPTS.glob("*.js") if path.name != "words.js"))
+def test_every_text_of_a_script_can_be_translated(name: str) -> None:
+    assert left_in_script((SCRIPTS / name).read_text()) == [], "put these texts into say(...), and into words.js"
+
+
+def left_in_script(source: str) -> list[str]:
+    code = re.sub(r"(?m)(?:^|\s)//.*$|/\*(?:.|\n)*?\*/", "", source)
+    texts = [literal[1:-1] for said, literal in LITERAL.findall(code) if not said]
+    return [text for text in texts if SAID.search(re.sub(r"\$\{[^}]*\}", "", text)) and not NO_TEXT.match(text)]
+
+
+def test_texts_of_scripts_that_are_not_said_are_found() -> None:
+    assert left_in_script('a = say("Two words"); // two words\nclosest("dialog[open]"); on("keydown"); key === "Enter"') == []
+    for hidden in ('a = "Two words";', "a = `the ${b} of all topics`;", "a = ok ? 'no more rows' : '';"):
+        assert len(left_in_script(hidden)) == 1, hidden
+
+
 def test_texts_that_no_translator_sees_are_found() -> None:
     seen = '<p>{% translate "a word" %}</p>{% comment %}not shown{% endcomment %}<code>name</code>{# no #} {{ value }} <b>g k</b>'
     assert list(untranslatable(seen)) == []

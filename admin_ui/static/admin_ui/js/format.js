@@ -1,6 +1,9 @@
 // Numbers, sizes and times as people read them. Pure but for the zone of times: no clock but the argument.
 
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+// Figures and dates as the language of the page has them: 1.234,5 in German.
+export const locale = globalThis.document?.documentElement.lang === "de" ? "de-DE" : "en-GB";
+const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+const [tenths, hundredths] = [1, 2].map((digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const UNKNOWN = "\u2013"; // never 0: what is not known is no number
@@ -17,8 +20,8 @@ export function count(value) {
 export function rate(value) {
   if (value === null) return UNKNOWN;
   if (value === 0) return "0";
-  if (value < 0.1) return "<0.1";
-  if (value < 10) return value.toFixed(1);
+  if (value < 0.1) return `<${tenths.format(0.1)}`;
+  if (value < 10) return tenths.format(value);
   return count(Math.round(value));
 }
 
@@ -37,9 +40,9 @@ export function total({ known, least }, form) {
 // The zone that the reader chose, or that of the browser.
 const chosen = globalThis.document?.documentElement.dataset.timeZone;
 export const timeZone = chosen || Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-const clocks = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+const clocks = new Intl.DateTimeFormat(locale, { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 const MOMENT = { timeZone, day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
-const [minutes, seconds] = [MOMENT, { ...MOMENT, second: "2-digit" }].map((form) => new Intl.DateTimeFormat("en-GB", form));
+const [minutes, seconds] = [MOMENT, { ...MOMENT, second: "2-digit" }].map((form) => new Intl.DateTimeFormat(locale, form));
 
 /** Clock time of the reader's zone, which it names, to the second. */
 export function clock(ms) {
@@ -60,5 +63,5 @@ export function ago(ms, now) {
 }
 
 function trim(value) {
-  return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : number.format(value);
+  return value < 9.995 ? hundredths.format(value) : value < 99.95 ? tenths.format(value) : number.format(value);
 }

@@ -1,7 +1,8 @@
 // Charts of history: says what is under the pointer, and makes a span that is dragged, or selected by keyboard, the address of the page.
 // The server draws; without this script the charts are there, and the forms above them.
 
-import { bytes, count, rate, UNKNOWN } from "./format.js";
+import { UNKNOWN, bytes, count, locale, rate } from "./format.js";
+import { say } from "./words.js";
 
 const source = document.getElementById("history-data");
 const said = document.getElementById("history-said");
@@ -23,7 +24,7 @@ const FORMS = {
 };
 
 function when(ms) {
-  return new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+  return new Date(ms).toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
 }
 
 class Brush {
@@ -99,12 +100,12 @@ class Brush {
     const form = FORMS[this.kind.form];
     const values = this.kind.lines.map(({ label, values: own, other }) => {
       const value = own[step] === null ? UNKNOWN : form(own[step]);
-      const beside = other ? `, compared ${other[step] === null || other[step] === undefined ? UNKNOWN : form(other[step])}` : "";
+      const beside = other ? say(", compared {0}", other[step] === null || other[step] === undefined ? UNKNOWN : form(other[step])) : "";
       return `${label} ${value}${beside}`;
     });
     const first = this.#from === null ? step : Math.min(step, this.#from);
     const last = this.#from === null ? step : Math.max(step, this.#from);
-    const span = first === last ? when(from + step * wide) : `${when(from + first * wide)} to ${when(from + (last + 1) * wide)} selected`;
+    const span = first === last ? when(from + step * wide) : say("{0} to {1} selected", when(from + first * wide), when(from + (last + 1) * wide));
     return `${span}: ${values.join("; ")}`;
   }
 
@@ -139,7 +140,7 @@ if (source) {
 document.addEventListener("input", (event) => {
   if (!(event.target instanceof HTMLInputElement) || !event.target.matches("[data-handle]")) return;
   const ms = Number(event.target.value);
-  const text = new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  const text = new Date(ms).toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
   event.target.form.querySelector("output").textContent = text;
   event.target.setAttribute("aria-valuetext", text);
 });

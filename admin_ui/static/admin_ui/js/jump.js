@@ -1,5 +1,7 @@
 // The jump dialog: a combobox over what the reader may see. Asks the server while typing; one question at a time, the last one wins.
 
+import { say } from "./words.js";
+
 const dialog = document.getElementById("jump");
 if (dialog) {
   const input = dialog.querySelector("input"), list = dialog.querySelector("ul"), hint = dialog.querySelector(".hint");
@@ -16,10 +18,10 @@ if (dialog) {
   };
   const ask = async () => {
     const mine = (asked += 1);
-    hint.textContent = "Searching\u2026";
+    hint.textContent = say("Searching");
     const response = await fetch(`${dialog.dataset.source}&q=${encodeURIComponent(input.value)}`).catch(() => null);
     if (mine !== asked) return;
-    if (!response?.ok) { hint.textContent = "The console is not responding."; return; }
+    if (!response?.ok) { hint.textContent = say("The console is not responding."); return; }
     const { found, note } = await response.json();
     list.replaceChildren(...found.map(({ label, kind, url }, index) => {
       const option = document.createElement("li"), tag = document.createElement("span");

@@ -8,6 +8,7 @@ import { feedOf } from "./live-feed.js";
 import { grouped, knownTotals, shortName, topicAddress, totals } from "./live-state.js";
 import { RowWindow } from "./row-window.js";
 import { bytes, count, rate, total } from "./format.js";
+import { say } from "./words.js";
 
 // Before the element is defined: those that are on the page already are made then.
 const ENDING = 10; // letters: long names often differ only there
@@ -109,7 +110,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
     if (this.empty) this.empty.hidden = !this.whole || this.#groups.size > 0;
     if (this.foot) {
       this.foot.hidden = !words;
-      this.foot.textContent = wanted.length ? `${count(wanted.length)} of ${count(this.#groups.size)} topics` : `No topics match \u201c${words}\u201d.`;
+      this.foot.textContent = wanted.length ? say("{0} of {1} topics", count(wanted.length), count(this.#groups.size)) : say("No topics match \u201c{0}\u201d.", words);
     }
     this.#show();
   }
@@ -165,7 +166,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
     if (partitions && parts.unfold.textContent !== folded) {
       parts.unfold.textContent = folded;
       parts.unfold.setAttribute("aria-expanded", String(open));
-      parts.unfold.setAttribute("aria-label", `${partitions} partitions of ${name}`);
+      parts.unfold.setAttribute("aria-label", say("{0} partitions of {1}", partitions, name));
     }
   }
 

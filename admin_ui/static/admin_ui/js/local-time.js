@@ -2,6 +2,7 @@
 // logs and other people's pages do. The server is told the zone of the browser, so that forms take times in it.
 
 import { ago, clock, moment } from "./format.js";
+import { say } from "./words.js";
 
 function show(root) {
   const now = Date.now();
@@ -12,7 +13,7 @@ function show(root) {
     element.title = `${full}, ${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
     element.textContent = element.dataset.form === "clock" ? clock(ms)
       : element.dataset.form === "for" ? ago(ms, now)
-      : element.dataset.form === "ago" ? (ms > now ? `in ${ago(now, ms)}` : `${ago(ms, now)} ago`)
+      : element.dataset.form === "ago" ? (ms > now ? say("in {0}", ago(now, ms)) : say("{0} ago", ago(ms, now)))
       : element.dataset.form === "second" ? full
       : moment(ms);
   }

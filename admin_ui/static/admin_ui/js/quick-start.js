@@ -27,7 +27,7 @@ customElements.define("mag-quick-start", class extends HTMLElement {
     }
     if (group.messages_out !== this.#out) {
       this.#out = group.messages_out;
-      this.#set("[data-consumed]", this.#out ? `${this.#out} delivered to consumers.` : "");
+      this.#set("[data-consumed]", this.#out ? say("{0} delivered to consumers.", this.#out) : "");
     }
   }
 

@@ -3,6 +3,7 @@
 // arrow keys read single points.
 
 import { clock, rate } from "./format.js";
+import { say } from "./words.js";
 
 const WINDOW_MS = 120_000;
 const GAP_MS = 4_000;
@@ -64,7 +65,7 @@ customElements.define("mag-sparkline", class extends HTMLElement {
 
   #describe() {
     const values = this.points.map((point) => point.value);
-    const text = values.length ? `now ${rate(values.at(-1))}, highest in two minutes ${rate(Math.max(...values))}` : "no data yet";
+    const text = values.length ? say("now {0}, highest in two minutes {1}", rate(values.at(-1)), rate(Math.max(...values))) : say("no data yet");
     put(this, "aria-label", `${this.dataset.label}: ${text}`);
   }
 
@@ -105,7 +106,7 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     this.#note.textContent = `${clock(point.at_ms)}  ${rate(point.value)}/s`;
     this.#note.style.left = x < 60 ? `calc(${(x / 120) * 100}% + 6px)` : "";
     this.#note.style.right = x < 60 ? "" : `calc(${100 - (x / 120) * 100}% + 6px)`;
-    this.setAttribute("aria-label", `${this.dataset.label} at ${clock(point.at_ms)}: ${rate(point.value)}`);
+    this.setAttribute("aria-label", say("{0} at {1}: {2}", this.dataset.label, clock(point.at_ms), rate(point.value)));
   }
 
   #drop() {

@@ -1,0 +1,101 @@
+"""A page by the keyboard alone, and on the width of a telephone: what cannot be reached, or is not to be seen."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+# What Tab is to reach, in the order of the page: of a group of radio buttons one, and of what is closed nothing.
+REACHABLE = """() => {
+  const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter((it) => {
+    if (it.disabled || it.tabIndex < 0 || it.type === 'hidden' || it.closest('dialog:not([open])')) return false;
+    const closed = it.closest('details:not([open])');
+    const opener = closed && it.tagName === 'SUMMARY' && it.parentElement === closed;
+    if (closed && !(opener && !closed.parentElement.closest('details:not([open])'))) return false;
+    if (it.type === 'radio' && it.name) {
+      const named = [...document.querySelectorAll(`input[type=radio][name="${CSS.escape(it.name)}"]`)];
+      const group = named.filter((one) => one.form === it.form);
+      if (it !== (group.find((one) => one.checked) ?? group[0])) return false;
+    }
+    return it.checkVisibility({ visibilityProperty: true });
+  });
+  all.forEach((it, index) => { it.dataset.tabOrder = index; });
+  return all.map((it) => it.outerHTML.slice(0, 120));
+}"""
+# How the element that has the focus shows it: an outline, or a border or background that it has only then.
+FOCUSED = """() => {
+  const it = document.activeElement;
+  if (!it || it === document.body || it === document.documentElement) return null;
+  const outlined = getComputedStyle(it);
+  const box = it.getBoundingClientRect();
+  return {
+    order: Number(it.dataset.tabOrder ?? -1),
+    html: it.outerHTML.slice(0, 120),
+    outlined: outlined.outlineStyle !== 'none' && parseFloat(outlined.outlineWidth) >= 1,
+    inside: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+  };
+}"""
+# Own looks of the focus: the box of the search in the palette, and what stands around a file.
+EXEMPT = ('<input type="text" role="combobox"',)
+LEFT_OUT = """() => {
+  const wrong = [], skipped = 'dialog, details:not([open]), .visually-hidden, [hidden], thead';
+  scrollTo(0, 0);
+  const said = (it) => (it.getAttribute('aria-label') || it.textContent).trim().replace(/\\s+/g, ' ').slice(0, 50);
+  const name = (it) => `${it.tagName.toLowerCase()} ${said(it)}`;
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push(`the page is ${document.documentElement.scrollWidth} wide`);
+  for (const it of document.querySelectorAll('main :is(a.button, button, input, select, textarea)')) {
+    if (it.type === 'hidden' || it.closest(skipped)) continue;
+    if (!it.checkVisibility()) { wrong.push(`not shown: ${name(it)}`); continue; }
+    const box = it.getBoundingClientRect();
+    if (box.right > innerWidth + 1 && !it.closest('.table-scroll, .tabs')) wrong.push(`beyond the edge: ${name(it)}`);
+  }
+  for (const table of document.querySelectorAll('main .table-scroll table')) {
+    if (!table.checkVisibility()) continue;
+    const which = table.id || table.parentElement.getAttribute('aria-label');
+    if (table.parentElement.scrollWidth > table.parentElement.clientWidth + 1) wrong.push(`a table scrolls sideways: ${which}`);
+    const row = [...table.tBodies].flatMap((body) => [...body.rows]).find((one) => one.checkVisibility());
+    const gone = row ? [...row.cells].filter((cell) => !cell.checkVisibility() && cell.textContent.trim()) : [];
+    const texts = gone.map((cell) => cell.textContent.trim().slice(0, 20));
+    if (gone.length) wrong.push(`columns are gone: ${which}: ${texts.join(', ')}`);
+  }
+  for (const it of document.querySelectorAll('main :is(h1, h2, h3, th, td, dt, dd, .button, label)')) {
+    const style = getComputedStyle(it);
+    const hides = style.overflowX === 'hidden' && style.textOverflow !== 'ellipsis';
+    const longer = hides && it.scrollWidth > it.clientWidth + 1;
+    if (longer && it.checkVisibility() && !it.closest(skipped)) wrong.push(`cut off: ${name(it)}`);
+  }
+  return wrong;
+}"""
+
+
+def unreachable(page: Page) -> list[str]:
+    """What Tab does not reach, not in the order of the page, or without showing that it has the focus; and where it is caught."""
+    page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
+    expected = page.evaluate(REACHABLE)
+    wrong, seen = [], list[int]()
+    for _ in range(len(expected) + 2):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED)
+        if focused is None:  # behind the last one: the browser's own
+            break
+        order = focused["order"]
+        if order in seen and order == seen[-1]:
+            return [*wrong, f"the focus is caught: {focused['html']}"]
+        if seen and order == seen[0]:
+            break
+        if not focused["outlined"] and not focused["html"].startswith(EXEMPT):
+            wrong.append(f"the focus is not seen: {focused['html']}")
+        if not focused["inside"]:
+            wrong.append(f"the focus is out of sight: {focused['html']}")
+        seen.append(order)
+    missing = [expected[index] for index in range(len(expected)) if index not in seen]
+    if missing:
+        wrong.append(f"{len(missing)} are not reached: {missing[:3]}")
+    in_order = [order for order in seen if order >= 0]
+    if in_order != sorted(in_order):
+        wrong.append(f"not in the order of the page: {in_order}")
+    return wrong
+
+
+def left_out(page: Page) -> list[str]:
+    """What is not to be seen at the width that the window has."""
+    return list(page.evaluate(LEFT_OUT))
