@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django import forms
 
+from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.billing.budget_models import ReportSchedule
 from workers.rating.money import CURRENCIES
 
-_EMAILS = "Separated by commas. Mail needs a mail server (smtp_url)."
+_EMAILS = gettext_lazy("Separated by commas. Mail needs a mail server (smtp_url).")
 RETENTION_DAYS_MAX = 3650
 
 
@@ -21,14 +22,14 @@ class BudgetForm(forms.Form):
         label="Mail to",
         max_length=1000,
         required=False,
-        help_text=f"Besides where all notices go. {_EMAILS}",
+        help_text=gettext_lazy("Besides where all notices go. Separated by commas. Mail needs a mail server (smtp_url)."),
     )
 
     def clean_thresholds(self) -> list[int]:
         try:
             return [int(part) for part in str(self.cleaned_data["thresholds"]).split(",") if part.strip()]
         except ValueError:
-            raise forms.ValidationError("Write numbers, separated by commas.") from None
+            raise forms.ValidationError(gettext("Write numbers, separated by commas.")) from None
 
 
 class ReportForm(forms.Form):

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from admin_ui.translation.texts import gettext_lazy
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import charts, costs
@@ -19,23 +20,28 @@ FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
 SERIES_MAX = 8
 LEVELS = (
-    ("namespace", "By namespace"),
-    ("topic", "By topic"),
-    ("meter", "By meter"),
-    ("subscription", "By subscription"),
-    ("key", "By key"),
-    ("tenant", "By tenant"),
+    ("namespace", gettext_lazy("By namespace")),
+    ("topic", gettext_lazy("By topic")),
+    ("meter", gettext_lazy("By meter")),
+    ("subscription", gettext_lazy("By subscription")),
+    ("key", gettext_lazy("By key")),
+    ("tenant", gettext_lazy("By tenant")),
 )
 SHOWN_UNITS = {
-    "messages": "million messages",
+    "messages": gettext_lazy("million messages"),
     "bytes": "GiB",
     "byte-seconds": "GiB-month",
-    "entry-seconds": "million entry-hours",
+    "entry-seconds": gettext_lazy("million entry-hours"),
     "calls": "call",
     "connection-seconds": "connection-hour",
 }
 FILTERS = ("namespace", "topic", "meter", "subscription", "key")
-SPANS = (("this-month", "This month"), ("last-month", "Last month"), ("90-days", "90 days"), ("year", "12 months"))
+SPANS = (
+    ("this-month", gettext_lazy("This month")),
+    ("last-month", gettext_lazy("Last month")),
+    ("90-days", gettext_lazy("90 days")),
+    ("year", gettext_lazy("12 months")),
+)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.status import BrokerStatus
 from messaging.settings import Settings
 from workers.models import TaskRun
@@ -71,13 +72,13 @@ def children(silent: Collection[str]) -> tuple[list[ChildRow], str]:
         rows = [_child(one) for one in found["children"]]
         return [_silent(row) if row.name in silent else row for row in rows], ""
     except FileNotFoundError:
-        return [], "No supervisor is running: the processes were started individually, so their state is unknown."
+        return [], gettext("No supervisor is running: the processes were started individually, so their state is unknown.")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return [], f"run/supervisor.json cannot be read ({type(error).__name__})."
+        return [], gettext("run/supervisor.json cannot be read ({error}).").format(error=type(error).__name__)
 
 
 def _silent(row: ChildRow) -> ChildRow:
-    return replace(row, state="not responding", look="badge-bad") if row.state == "ready" else row
+    return replace(row, state=gettext("not responding"), look="badge-bad") if row.state == "ready" else row
 
 
 def _child(one: dict[str, Any]) -> ChildRow:
@@ -99,10 +100,20 @@ def worker() -> WorkerRow:
     run = TaskRun.objects.order_by("-started_at").first()
     if run is None:
         return WorkerRow(
-            "No runs yet", "badge-warn", "No task has run yet. The first one starts within a minute of the worker's start.", None
+            gettext("No runs yet"),
+            "badge-warn",
+            gettext("No task has run yet. The first one starts within a minute of the worker's start."),
+            None,
         )
     title = {task.name: task.title for task in TASKS}.get(run.name, run.name)
     if timezone.now() - run.started_at > WORKER_QUIET:
-        return WorkerRow("Not running tasks", "badge-bad", f"The last task was \u201c{title}\u201d,", run.started_at)
+        return WorkerRow(
+            gettext("Not running tasks"), "badge-bad", gettext("The last task was “{title}”,").format(title=title), run.started_at
+        )
     look = "badge-bad" if run.outcome == TaskRun.Outcome.FAILED else "badge-good"
-    return WorkerRow("Working", look, f"The last task was \u201c{title}\u201d ({run.outcome}),", run.started_at)
+    return WorkerRow(
+        gettext("Working"),
+        look,
+        gettext("The last task was “{title}” ({outcome}),").format(title=title, outcome=run.outcome),
+        run.started_at,
+    )

@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 
 from admin_ui.forms import pairs_of
+from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue
 from messaging.limits.sizes import PAIRS_TOTAL_BYTES_MAX
 from messaging.policies.model import Policy, value_schema
@@ -44,7 +45,7 @@ class PropertiesField(forms.CharField):
     """Pairs of text, one a line."""
 
     def __init__(self, **about: Any) -> None:
-        about["help_text"] += " One a line, like team=payments."
+        about["help_text"] += gettext(" One a line, like team=payments.")
         super().__init__(max_length=PAIRS_TOTAL_BYTES_MAX, widget=forms.Textarea(attrs={**_TYPED, "rows": 6}), **about)
 
     def prepare_value(self, value: Any) -> Any:
@@ -59,7 +60,7 @@ class LinesField(forms.CharField):
     """A list of texts, one a line."""
 
     def __init__(self, **about: Any) -> None:
-        about["help_text"] += " One a line. Empty: inherited."
+        about["help_text"] += gettext(" One a line. Empty: inherited.")
         super().__init__(max_length=PAIRS_TOTAL_BYTES_MAX, widget=forms.Textarea(attrs={**_TYPED, "rows": 4}), **about)
 
     def prepare_value(self, value: Any) -> Any:
@@ -90,7 +91,7 @@ class SubjectForm(forms.Form):
         except (ValueError, RecursionError):
             before = None
         if not isinstance(before, dict):
-            raise forms.ValidationError("What was set before is not readable: load the page again.")
+            raise forms.ValidationError(gettext("What was set before is not readable: load the page again."))
         return before
 
     def changes(self) -> dict[str, Any]:
@@ -116,19 +117,19 @@ class SubjectForm(forms.Form):
 
 def unit_text(policy: Policy) -> str:
     if is_duration(policy):
-        return f"such as 7d, 12h, 30min; a number alone is {policy.unit}"
-    return f"such as 10 GiB; a number alone is {policy.unit}" if is_size(policy) else policy.unit
+        return gettext("such as 7d, 12h, 30min; a number alone is {unit}").format(unit=policy.unit)
+    return gettext("such as 10 GiB; a number alone is {unit}").format(unit=policy.unit) if is_size(policy) else policy.unit
 
 
 def policy_field(policy: Policy) -> forms.Field:
     schema = value_schema(policy)
     about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} {_pulsar(policy)}".rstrip(), "required": False}
     if "enum" in schema:
-        choices = [("", "Inherited"), *((value, value) for value in schema["enum"])]
+        choices = [("", gettext("Inherited")), *((value, value) for value in schema["enum"])]
         return forms.TypedChoiceField(choices=choices, empty_value=None, **about)
     match schema["type"]:
         case "boolean":
-            choices = [("", "Inherited"), ("True", "Yes"), ("False", "No")]
+            choices = [("", gettext("Inherited")), ("True", gettext("Yes")), ("False", gettext("No"))]
             return forms.TypedChoiceField(choices=choices, coerce=lambda text: text == "True", empty_value=None, **about)
         case "integer":
             return PolicyField(policy, **about)
@@ -141,7 +142,7 @@ def policy_field(policy: Policy) -> forms.Field:
             several = forms.TypedMultipleChoiceField(
                 choices=choices, empty_value=None, widget=forms.CheckboxSelectMultiple, **about
             )
-            several.help_text += " Nothing is chosen: inherited."
+            several.help_text += gettext(" Nothing is chosen: inherited.")
             return several
         case "string":
             text = forms.TextInput(attrs=_TYPED)

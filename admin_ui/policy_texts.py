@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
 from messaging.policies.groups import GROUPS, Subject
@@ -129,7 +131,7 @@ def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
 
 
 def _default(policy: Policy) -> str:
-    return f"broker default ({policy.setting})" if policy.setting else "broker default"
+    return gettext("broker default ({setting})").format(setting=policy.setting) if policy.setting else gettext("broker default")
 
 
 def _this(level: Level, scope: Level) -> str:
@@ -140,8 +142,8 @@ def retention(levels: Levels, defaults: Mapping[str, Any]) -> InForce:
     """Time and size together: the stricter one applies."""
     time, size = one("retention_time_min", levels, defaults), one("retention_size_mb", levels, defaults)
     limits = [limit.text for limit in (time, size) if limit.text != "unlimited"]
-    text = "not at all" if "not at all" in limits else ", ".join(limits) or "unlimited"
-    return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)
+    text = gettext("not at all") if "not at all" in limits else ", ".join(limits) or gettext("unlimited")
+    return InForce(gettext("Retention"), text, time.is_set or size.is_set, time.source, time.meaning)
 
 
 def not_enforced(policies: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -158,15 +160,15 @@ def effects(found: PolicyPreviewAnswer) -> list[str]:
         lines.append(f"{local}: {sentence}." if local else f"{sentence}.")
     further = found.effects_count - len(found.effects)
     if further > 0:
-        lines.append(f"And {further:,} more.")
-    return lines or ["Nothing that is connected or stored now would be affected."]
+        lines.append(gettext("And {further} more.").format(further=exact(further)))
+    return lines or [gettext("Nothing that is connected or stored now would be affected.")]
 
 
 def looked_at(found: PolicyPreviewAnswer) -> str:
     """Which topics the preview is about."""
     left_out = found.topics_left_out
-    return f"Topics looked at: {found.topics_looked_at:,}." + (
-        f" Not looked at, because they are not in use: {left_out:,}." if left_out else ""
+    return gettext("Topics looked at: {topics_looked_at}.").format(topics_looked_at=exact(found.topics_looked_at)) + (
+        gettext(" Not looked at, because they are not in use: {left_out}.").format(left_out=exact(left_out)) if left_out else ""
     )
 
 
@@ -198,5 +200,5 @@ def _line(name: str, before: Any, after: Any) -> str:
 
 def _value(policy: Policy | None, value: Any) -> str:
     if value is None:
-        return "not set"
+        return gettext("not set")
     return said(policy, value) if policy is not None else str(value)

@@ -11,13 +11,15 @@ from django.conf import settings as django_settings
 from django.db.models import Sum
 from django.utils import timezone
 
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.settings import Settings
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing.usage import whole_partitions
 from workers.models import UsageHour, UsagePartition, UsageRun
 
-LEVELS = (("tenant", "By tenant"), ("namespace", "By namespace"), ("topic", "By topic"))
+LEVELS = (("tenant", gettext_lazy("By tenant")), ("namespace", gettext_lazy("By namespace")), ("topic", gettext_lazy("By topic")))
 ROWS_MAX = 500
 _METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds", "api_calls")
 
@@ -65,13 +67,18 @@ def hour_marks(day: date, now: datetime) -> list[HourMark]:
         if hour in there:
             marks.append(HourMark("there", f"{name} computed"))
         elif hour + timedelta(hours=1) > now:
-            marks.append(HourMark("open", f"{name} not over yet" + (", computed in part" if hour in begun else "")))
+            marks.append(
+                HourMark(
+                    "open",
+                    gettext("{name} not over yet").format(name=name) + (gettext(", computed in part") if hour in begun else ""),
+                )
+            )
         elif hour in begun:
-            marks.append(HourMark("open", f"{name} computed in part, before it was over"))
+            marks.append(HourMark("open", gettext("{name} computed in part, before it was over").format(name=name)))
         elif _written(hour):
             marks.append(HourMark("missing", f"{name} missing"))
         else:
-            marks.append(HourMark("none", f"{name} no usage recorded"))
+            marks.append(HourMark("none", gettext("{name} no usage recorded").format(name=name)))
     return marks
 
 
@@ -94,28 +101,32 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
     if run.outcome == outcomes.NEEDS_SPARK:
         return Problem(
             "warn",
-            "Usage is recorded but not aggregated, because Spark is not installed",
+            gettext("Usage is recorded but not aggregated, because Spark is not installed"),
             run.message
-            or "Install it with: pip install magnetar[spark]. Nothing is lost: the next run computes every missing hour.",
+            or gettext("Install it with: pip install magnetar[spark]. Nothing is lost: the next run computes every missing hour."),
         )
     if run.outcome == outcomes.FAILED:
         return Problem(
             "bad",
-            f"The last run failed: {run.run_id}",
-            (run.message if detailed else "") or "See the worker's log. The usage below is from the previous run.",
+            gettext("The last run failed: {run_id}").format(run_id=run.run_id),
+            (run.message if detailed else "") or gettext("See the worker's log. The usage below is from the previous run."),
         )
     if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
         return Problem(
             "good",
-            "A run is in progress",
-            f"Requested {run.requested_at:%H:%M} UTC. {_progress(run)}This page shows the result as soon as it is available.",
+            gettext("A run is in progress"),
+            gettext("Requested {requested_at} UTC. {run}This page shows the result as soon as it is available.").format(
+                requested_at=f"{run.requested_at:%H:%M}", run=_progress(run)
+            ),
         )
     if run.holes or run.quarantined or run.rejected_files:
         return Problem(
             "warn",
-            "The last run found gaps in the usage records",
-            f"{run.holes} gaps in sequence numbers, {run.quarantined} quarantined records, {run.rejected_files} rejected files: "
-            "the usage may be too low.",
+            gettext("The last run found gaps in the usage records"),
+            gettext(
+                "{holes} gaps in sequence numbers, {quarantined} quarantined records, {rejected_files} rejected "
+                "files: the usage may be too low."
+            ).format(holes=run.holes, quarantined=run.quarantined, rejected_files=run.rejected_files),
         )
     return None
 
@@ -125,5 +136,9 @@ def _progress(run: UsageRun) -> str:
     progress = run.detail.get("progress")
     if not progress:
         return ""
-    left = "" if progress["left_s"] is None else f", about {progress['left_s']:.0f} s left for it"
-    return f"Step: {progress['step']}, {progress['done']} of {progress['tasks']} tasks, {progress['rows']:,} rows{left}. "
+    left = (
+        "" if progress["left_s"] is None else gettext(", about {left_s} s left for it").format(left_s=f"{progress['left_s']:.0f}")
+    )
+    return gettext("Step: {step}, {done} of {tasks} tasks, {rows} rows{left}. ").format(
+        step=progress["step"], done=progress["done"], tasks=progress["tasks"], rows=exact(progress["rows"]), left=left
+    )

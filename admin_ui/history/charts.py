@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from admin_ui import formatting
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.history.figures import HistoryFigures
 
 WIDTH, HEIGHT = 1000, 160
@@ -44,59 +45,65 @@ class ChartKind:
 
 MESSAGES = ChartKind(
     "messages",
-    "Messages a second",
+    gettext_lazy("Messages a second"),
     "rate",
     (
-        Measure("rate_in", "in, mean", 1),
-        Measure("rate_out", "out, mean", 2),
-        Measure("peak_in", "in, highest 5 s", 1, peak=True),
-        Measure("peak_out", "out, highest 5 s", 2, peak=True),
+        Measure("rate_in", gettext_lazy("in, mean"), 1),
+        Measure("rate_out", gettext_lazy("out, mean"), 2),
+        Measure("peak_in", gettext_lazy("in, highest 5 s"), 1, peak=True),
+        Measure("peak_out", gettext_lazy("out, highest 5 s"), 2, peak=True),
     ),
 )
 THROUGHPUT = ChartKind(
     "throughput",
-    "Bytes a second",
+    gettext_lazy("Bytes a second"),
     "bytes",
-    (Measure("throughput_in", "in, mean", 1), Measure("throughput_out", "out, mean", 2)),
+    (Measure("throughput_in", gettext_lazy("in, mean"), 1), Measure("throughput_out", gettext_lazy("out, mean"), 2)),
 )
 BACKLOG = ChartKind(
     "backlog",
-    "Backlog, in entries",
+    gettext_lazy("Backlog, in entries"),
     "count",
-    (Measure("backlog_mean", "mean", 3), Measure("backlog_max", "highest", 3, peak=True)),
-    quiet="Nothing waited.",
+    (Measure("backlog_mean", gettext_lazy("mean"), 3), Measure("backlog_max", gettext_lazy("highest"), 3, peak=True)),
+    quiet=gettext_lazy("Nothing waited."),
 )
 AGE = ChartKind(
     "age",
-    "Age of the oldest entry that waits",
+    gettext_lazy("Age of the oldest entry that waits"),
     "span",
-    (Measure("oldest_age_max_seconds", "highest", 4),),
-    quiet="Nothing grew old.",
+    (Measure("oldest_age_max_seconds", gettext_lazy("highest"), 4),),
+    quiet=gettext_lazy("Nothing grew old."),
 )
 LATENCY = ChartKind(
     "latency",
-    "Time to the receipt",
+    gettext_lazy("Time to the receipt"),
     "ms",
-    (Measure("publish_ms_mean", "mean", 5), Measure("publish_ms_max", "highest", 5, peak=True)),
-    note="In the broker, of one block of messages at a time. Gaps without a band: nothing was published.",
+    (Measure("publish_ms_mean", gettext_lazy("mean"), 5), Measure("publish_ms_max", gettext_lazy("highest"), 5, peak=True)),
+    note=gettext_lazy("In the broker, of one block of messages at a time. Gaps without a band: nothing was published."),
 )
 THROTTLED = ChartKind(
     "throttled",
-    "Held back by rate limits, part of the time",
+    gettext_lazy("Held back by rate limits, part of the time"),
     "percent",
-    (Measure("throttled_part", "part", 6),),
-    quiet="Rate limits held nothing back.",
+    (Measure("throttled_part", gettext_lazy("part"), 6),),
+    quiet=gettext_lazy("Rate limits held nothing back."),
 )
 EXPIRED = ChartKind(
-    "expired", "Entries that expired, each step", "count", (Measure("expired_entries", "expired", 7),), quiet="Nothing expired."
+    "expired",
+    gettext_lazy("Entries that expired, each step"),
+    "count",
+    (Measure("expired_entries", gettext_lazy("expired"), 7),),
+    quiet=gettext_lazy("Nothing expired."),
 )
 CLIENTS = ChartKind(
     "clients",
-    "Clients connected, at the end of each step",
+    gettext_lazy("Clients connected, at the end of each step"),
     "count",
-    (Measure("producers", "producers", 1), Measure("consumers", "consumers", 2)),
+    (Measure("producers", gettext_lazy("producers"), 1), Measure("consumers", gettext_lazy("consumers"), 2)),
 )
-STORED = ChartKind("stored", "Stored", "bytes", (Measure("stored_bytes", "at the end of each step", 8),))
+STORED = ChartKind(
+    "stored", gettext_lazy("Stored"), "bytes", (Measure("stored_bytes", gettext_lazy("at the end of each step"), 8),)
+)
 
 OF_TOPICS = (MESSAGES, THROUGHPUT, BACKLOG, AGE, LATENCY, THROTTLED, EXPIRED, CLIENTS, STORED)
 
@@ -249,5 +256,5 @@ def _summary(kind: ChartKind, shown: Sequence[Measure], steps: Sequence[HistoryF
     parts = []
     for measure in shown:
         values = [value for each in steps if (value := measure.value(each)) is not None]
-        parts.append(f"{measure.label}: at most {written(max(values), kind.form)}")
-    return "; ".join(parts) or "nothing is known"
+        parts.append(gettext("{label}: at most {values}").format(label=measure.label, values=written(max(values), kind.form)))
+    return "; ".join(parts) or gettext("nothing is known")

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from admin_ui import platform_view
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
@@ -19,8 +21,14 @@ from workers.models import TaskRun
 
 ALERTS_MAX = 500
 LOOKED_AT = timedelta(minutes=3)  # rules are looked at every minute
-_FAILED = {TaskRun.Outcome.FAILED.value: "failed", TaskRun.Outcome.QUARANTINED.value: "failed for good, and waits for a decision"}
-_DOWN = {"backing-off": "ended and is started again after a while", "failed": "ended and is not started again"}
+_FAILED = {
+    TaskRun.Outcome.FAILED.value: gettext_lazy("failed"),
+    TaskRun.Outcome.QUARANTINED.value: gettext_lazy("failed for good, and waits for a decision"),
+}
+_DOWN = {
+    "backing-off": gettext_lazy("ended and is started again after a while"),
+    "failed": gettext_lazy("ended and is not started again"),
+}
 
 
 def alert_tenants(actor: Actor, names: list[str]) -> list[str]:
@@ -40,14 +48,23 @@ def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
 
 def _alert(rule: AlertRule) -> Problem:
     namespace = "/".join(rule.topic.partition("://")[2].split("/")[:2])
-    where, topic = f" of subscription {rule.subscription}" if rule.subscription else "", rule.topic
+    where, topic = (
+        gettext(" of subscription {subscription}").format(subscription=rule.subscription) if rule.subscription else "",
+        rule.topic,
+    )
     if rule.is_pattern:  # no topic has that name: the worst of those that match is shown
         topic = next((name for name, _ in rule.by_topic), "")
-        where += f" of the worst topic of {rule.topic.rpartition('/')[2]}"
+        where += gettext(" of the worst topic of {topic}").format(topic=rule.topic.rpartition("/")[2])
     return Problem(
         kind=Kind.ALERT,
         id=rule.id,
-        sentence=f"{rule.name}: {rule.get_kind_display()}{where} is {rule.value:,}; it fires at {rule.threshold:,}.",
+        sentence=gettext("{name}: {kind}{where} is {value}; it fires at {threshold}.").format(
+            name=rule.name,
+            kind=rule.get_kind_display(),
+            where=where,
+            value=exact(rule.value),
+            threshold=exact(rule.threshold),
+        ),
         since_ms=_ms(rule.above_since),
         tenant=rule.tenant,
         namespace=namespace,
@@ -59,24 +76,30 @@ def _alert(rule: AlertRule) -> Problem:
 def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
     """For administrators of the platform."""
     for alert in PlatformAlert.objects.filter(firing=True):
-        sentence = f"{alert.value} % of the disk are used. When it is full, publishing is refused."
-        remedy = "shorten retention, let consumers catch up, or enlarge the disk"
+        sentence = gettext("{value} % of the disk are used. When it is full, publishing is refused.").format(value=alert.value)
+        remedy = gettext("shorten retention, let consumers catch up, or enlarge the disk")
         yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
     for child in platform_view.children(set() if broker_answers else {"broker"})[0]:
         if child.state in _DOWN:
-            exit_text = f" Its last exit: {child.last_exit}." if child.last_exit else ""
-            sentence = f"Process {child.name} {_DOWN[child.state]}.{exit_text}"
+            exit_text = gettext(" Its last exit: {last_exit}.").format(last_exit=child.last_exit) if child.last_exit else ""
+            sentence = gettext("Process {name} {down}.{exit_text}").format(
+                name=child.name, down=_DOWN[child.state], exit_text=exit_text
+            )
             yield Problem(
-                kind=Kind.PROCESS_DOWN, id=child.name, sentence=sentence, remedy="look at its log", since_ms=_ms(child.since)
+                kind=Kind.PROCESS_DOWN,
+                id=child.name,
+                sentence=sentence,
+                remedy=gettext("look at its log"),
+                since_ms=_ms(child.since),
             )
     for task in overview():
         if task["last_outcome"] in _FAILED:
-            sentence = f"Task \u201c{task['title']}\u201d {_FAILED[task['last_outcome']]}."
+            sentence = gettext("Task “{title}” {failed}.").format(title=task["title"], failed=_FAILED[task["last_outcome"]])
             yield Problem(
                 kind=Kind.TASK_FAILED,
                 id=task["name"],
                 sentence=sentence,
-                remedy="look at the run",
+                remedy=gettext("look at the run"),
                 since_ms=_ms(task["last_started_at"]),
             )
 

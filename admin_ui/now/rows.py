@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui.access import resource_of
 from admin_ui.addresses import short_name
 from admin_ui.pages import sentence
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
 from messaging.problems.kinds import MARKS, Kind, Mark
 from messaging.problems.order import Problem
@@ -109,17 +110,17 @@ MakeLink = Callable[[str, str, list[str], Action], list[Link]]
 def _subscription(problem: Problem, link: MakeLink) -> list[Link]:
     place = [*_place(problem), problem.subscription]
     return [
-        *link("Why nothing arrives", "subscription_why", place, Action.NAMESPACE_READ),
-        *link("Look at its consumers", "subscription", place, Action.NAMESPACE_READ),
+        *link(gettext("Why nothing arrives"), "subscription_why", place, Action.NAMESPACE_READ),
+        *link(gettext("Look at its consumers"), "subscription", place, Action.NAMESPACE_READ),
     ]
 
 
 def _abandoned(problem: Problem, link: MakeLink) -> list[Link]:
     place = [*_place(problem), problem.subscription]
     return [
-        *link("Clear backlog", "subscription_clear", place, Action.CURSOR_ADMIN),
-        *link("Delete subscription", "subscription_delete", place, Action.CURSOR_ADMIN),
-    ] or link("Open subscription", "subscription", place, Action.NAMESPACE_READ)
+        *link(gettext("Clear backlog"), "subscription_clear", place, Action.CURSOR_ADMIN),
+        *link(gettext("Delete subscription"), "subscription_delete", place, Action.CURSOR_ADMIN),
+    ] or link(gettext("Open subscription"), "subscription", place, Action.NAMESPACE_READ)
 
 
 def _policies(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
@@ -129,7 +130,7 @@ def _policies(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
 def _held(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
     """What is published is held by a policy."""
     return lambda problem, link: [
-        *link("Why nothing is published", "topic_why", _place(problem), Action.NAMESPACE_READ),
+        *link(gettext("Why nothing is published"), "topic_why", _place(problem), Action.NAMESPACE_READ),
         *_policies(label)(problem, link),
     ]
 
@@ -137,17 +138,17 @@ def _held(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
 def _dead_letters(problem: Problem, link: MakeLink) -> list[Link]:
     place = _place(problem)
     if not problem.subscription:
-        return link("Redrive", "redrives", place, Action.OPERATE)
-    links = link("Policy", "dead_letter_policy", [*place, problem.subscription], Action.CONSUME)
+        return link(gettext("Redrive"), "redrives", place, Action.OPERATE)
+    links = link(gettext("Policy"), "dead_letter_policy", [*place, problem.subscription], Action.CONSUME)
     if problem.target.startswith(f"persistent://{problem.tenant}/"):
         namespace = "/".join(problem.target.partition("://")[2].split("/")[:2])
         target = msgspec.structs.replace(problem, namespace=namespace, topic=problem.target, subscription="")
-        links = [*link("Redrive", "redrives", _place(target), Action.OPERATE), *links]
+        links = [*link(gettext("Redrive"), "redrives", _place(target), Action.OPERATE), *links]
     return links
 
 
 def _delayed(problem: Problem, link: MakeLink) -> list[Link]:
-    return link("Delayed messages", "delayed", _place(problem), Action.NAMESPACE_READ)
+    return link(gettext("Delayed messages"), "delayed", _place(problem), Action.NAMESPACE_READ)
 
 
 def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link]]:
@@ -155,19 +156,19 @@ def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link
 
 
 _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
-    Kind.DISK_LOW: _platform("Disk", "platform_alerts"),
-    Kind.PROCESS_DOWN: _platform("Processes", "platform"),
+    Kind.DISK_LOW: _platform(gettext_lazy("Disk"), "platform_alerts"),
+    Kind.PROCESS_DOWN: _platform(gettext_lazy("Processes"), "platform"),
     Kind.BLOCKED: _subscription,
-    Kind.PRODUCERS_HELD: _held("Backlog quota"),
+    Kind.PRODUCERS_HELD: _held(gettext_lazy("Backlog quota")),
     Kind.DISPATCH_FAILED: _subscription,
-    Kind.SCHEMA_REFUSED: _held("Schema policies"),
+    Kind.SCHEMA_REFUSED: _held(gettext_lazy("Schema policies")),
     Kind.DEAD_LETTERS_STUCK: _dead_letters,
     Kind.NO_CONSUMER: _abandoned,
     Kind.DELAYED_LATE: _delayed,
-    Kind.ALERT: lambda problem, link: link("Alert rule", "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
-    Kind.TASK_FAILED: _platform("Tasks", "tasks"),
+    Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
+    Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.FALLING_BEHIND: _subscription,
-    Kind.PUBLISH_THROTTLED: _held("Publish rate"),
-    Kind.DISPATCH_THROTTLED: _policies("Dispatch rate"),
+    Kind.PUBLISH_THROTTLED: _held(gettext_lazy("Publish rate")),
+    Kind.DISPATCH_THROTTLED: _policies(gettext_lazy("Dispatch rate")),
 }

@@ -11,6 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.spend_cap_forms import SpendCapForm
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.policies.ceilings import THRESHOLDS, Ceiling
@@ -85,7 +86,7 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
     if "remove" in request.POST:
         try:
             spend_cap_actions.remove_cap(request.actor, tenant, request.POST["remove"])
-            show_message(request, "The spend cap was removed; what it did has ended.")
+            show_message(request, gettext("The spend cap was removed; what it did has ended."))
         except MagnetarError as error:
             show_error(request, explain(error))
         return True
@@ -97,7 +98,7 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
     except MagnetarError as error:
         form.add_error(None, explain(error))
         return False
-    show_message(request, "The spend cap was set and is now in effect.")
+    show_message(request, gettext("The spend cap was set and is now in effect."))
     return True
 
 

@@ -9,6 +9,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
 from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, show_error
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.clients import CONSUMER, PRODUCER, ClientsDisconnected
 from messaging.errors import MagnetarError, TopicNotFound
@@ -16,12 +17,12 @@ from messaging.limits.sizes import NAME_BYTES_MAX
 from tenants.actions.clients import disconnect_clients
 
 _FIELDS = ("kind", "name", "subscription", "address")
-_BACK_AGAIN = (
+_BACK_AGAIN = gettext_lazy(
     "A client that is built to connect again does so at once, as the stock clients of Pulsar do: this frees what is stuck, and "
     "keeps nobody away. To keep somebody away, revoke the key or the permission."
 )
-_PRODUCERS = "A producer sends again what has no receipt yet. With deduplication nothing is stored twice."
-_CONSUMERS = "What a consumer has not acknowledged is delivered again, to it or to another."
+_PRODUCERS = gettext_lazy("A producer sends again what has no receipt yet. With deduplication nothing is stored twice.")
+_CONSUMERS = gettext_lazy("What a consumer has not acknowledged is delivered again, to it or to another.")
 
 
 @page
@@ -54,25 +55,30 @@ def topic_disconnect(request: ConsoleRequest, tenant: str, namespace: str, topic
         navigation(request, "topic", tenant, namespace),
         act,
         crumbs=crumbs(tenant, namespace, (topic, above)),
-        heading=f"Disconnect {_whom(chosen, topic)}",
-        impact=[f"{_counts(told)} disconnected.", *_effects(told), _BACK_AGAIN],
-        submit="Disconnect",
-        done=lambda: f"{_counts(outcome[-1]).removesuffix(' is').removesuffix(' are')} disconnected.",
+        heading=gettext("Disconnect {chosen}").format(chosen=_whom(chosen, topic)),
+        impact=[_disconnected(told), *_effects(told), _BACK_AGAIN],
+        submit=gettext("Disconnect"),
+        done=lambda: gettext("{clients} disconnected.").format(clients=_counts(outcome[-1])),
         back=above,
     )
 
 
 def _whom(chosen: dict[str, str], topic: str) -> str:
-    named = " ".join(text for text in (chosen["kind"], chosen["name"]) if text) if chosen["name"] else ""
-    whom = named or (f"{chosen['kind']}s" if chosen["kind"] else "clients")
-    of = f" of {chosen['subscription'] or topic}"
-    return whom + of + (f" at {chosen['address']}" if chosen["address"] and not chosen["name"] else "")
+    kinds = {PRODUCER: gettext("all producers"), CONSUMER: gettext("all consumers")}
+    whom = chosen["name"] or kinds.get(chosen["kind"], gettext("all clients"))
+    at = chosen["address"] if not chosen["name"] else ""
+    text = gettext("{clients} of {topic} at {address}") if at else gettext("{clients} of {topic}")
+    return text.format(clients=whom, topic=chosen["subscription"] or topic, address=at)
+
+
+def _disconnected(answer: ClientsDisconnected) -> str:
+    text = ngettext("{clients} is disconnected.", "{clients} are disconnected.", answer.producers + answer.consumers)
+    return text.format(clients=_counts(answer))
 
 
 def _counts(answer: ClientsDisconnected) -> str:
     counts = [(answer.producers, PRODUCER), (answer.consumers, CONSUMER)]
-    text = " and ".join(counted(count, noun) for count, noun in counts if count)
-    return f"{text} {'is' if answer.producers + answer.consumers == 1 else 'are'}"
+    return gettext(" and ").join(counted(count, noun) for count, noun in counts if count)
 
 
 def _effects(answer: ClientsDisconnected) -> list[str]:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from admin_ui import cost_files, cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show, show_error
+from admin_ui.translation.texts import gettext
 from messaging.permissions.model import Action
 from workers.billing import costs as sums
 
@@ -25,7 +26,7 @@ def costs(request: ConsoleRequest) -> HttpResponse:
     exports = [(form, f"{reverse('console:costs_export')}?{urlencode({**query, 'format': form})}") for form in cost_files.FORMATS]
     everything = request.actor.may(Action.SUPERUSER) and not asked.tenant
     seen = evidence_view.Asked(*evidence_view.days(question.first, question.last), None if everything else question.tenants)
-    labels = [(by, f"By {sums.label_title(by)}") for by in sums.label_keys(question.tenants)]
+    labels = [(by, gettext("By {by}").format(by=sums.label_title(by))) for by in sums.label_keys(question.tenants)]
     return show(
         request,
         "pages/costs.html",
@@ -52,7 +53,12 @@ def costs_export(request: ConsoleRequest) -> HttpResponse:
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     form = query.get("format", "csv")
     if form not in cost_files.FORMATS:
-        show_error(request, f"Costs are no {form[:20]!r} file: use {' or '.join(cost_files.FORMATS)}.")
+        show_error(
+            request,
+            gettext("Costs are no {form} file: use {formats}.").format(
+                form=f"{form[:20]!r}", formats=" or ".join(cost_files.FORMATS)
+            ),
+        )
         return HttpResponseRedirect(reverse("console:costs"))
     asked = cost_view.asked_by(query, usage_tenants(request.actor, request.user), datetime.now(UTC).date())
     question = asked.question

@@ -16,6 +16,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, Chart, ChartKind, charts_of, written
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.translation.texts import gettext, gettext_lazy
 from admin_ui.views.topics import look, topic_name
 from messaging.errors import InvalidName, InvalidValue
 from messaging.history.points import DAY_MS
@@ -31,8 +32,19 @@ ROWS_MAX = 200
 HANDLES_MAX = 50  # subscriptions, those that stand farthest back
 TICKS = 4
 EARLIER_MS = {"day": DAY_MS, "week": 7 * DAY_MS}
-COMPARED = {"": "nothing", "day": "the day before", "week": "the week before", "topic": "another topic"}
-SPAN_TEXTS = {"1h": "1 hour", "6h": "6 hours", "24h": "24 hours", "7d": "7 days", "30d": "30 days"}
+COMPARED = {
+    "": gettext_lazy("nothing"),
+    "day": gettext_lazy("the day before"),
+    "week": gettext_lazy("the week before"),
+    "topic": gettext_lazy("another topic"),
+}
+SPAN_TEXTS = {
+    "1h": gettext_lazy("1 hour"),
+    "6h": gettext_lazy("6 hours"),
+    "24h": gettext_lazy("24 hours"),
+    "7d": gettext_lazy("7 days"),
+    "30d": gettext_lazy("30 days"),
+}
 
 
 @dataclass(frozen=True)
@@ -216,7 +228,9 @@ def _compared(query: QueryDict, subject: Subject, span: AskedSpan, now_ms: int) 
         except InvalidName as error:
             return Comparison(problem=sentence(error.message))
         if str(name.namespace) != subject.namespace:
-            return Comparison(problem=f"Only topics of {subject.namespace} can be compared here.")
+            return Comparison(
+                problem=gettext("Only topics of {namespace} can be compared here.").format(namespace=subject.namespace)
+            )
         about = subject._replace(topic=str(name))
         return Comparison(name.local, figures_of(read(about, span.from_ms, span.until_ms, span.step_ms)))
     return Comparison()
@@ -278,14 +292,14 @@ def _rows(kinds: Sequence[ChartKind], span: AskedSpan, steps: Sequence[HistoryFi
 def _totals(kinds: Sequence[ChartKind], steps: Sequence[HistoryFigures], comparison: Comparison) -> list[dict[str, str]]:
     """Sums and extremes of the span, beside those of what it is compared with."""
     rows: list[tuple[str, str, str, Any]] = [
-        ("Messages in", "messages_in", "count", sum),
-        ("Messages out", "messages_out", "count", sum),
-        ("Bytes in", "bytes_in", "bytes", sum),
-        ("Bytes out", "bytes_out", "bytes", sum),
-        ("Highest backlog, in entries", "backlog_max", "count", max),
-        ("Oldest entry that waited", "oldest_age_max_seconds", "span", max),
-        ("Longest time to a receipt", "publish_ms_max", "ms", max),
-        ("Expired entries", "expired_entries", "count", sum),
+        (gettext("Messages in"), "messages_in", "count", sum),
+        (gettext("Messages out"), "messages_out", "count", sum),
+        (gettext("Bytes in"), "bytes_in", "bytes", sum),
+        (gettext("Bytes out"), "bytes_out", "bytes", sum),
+        (gettext("Highest backlog, in entries"), "backlog_max", "count", max),
+        (gettext("Oldest entry that waited"), "oldest_age_max_seconds", "span", max),
+        (gettext("Longest time to a receipt"), "publish_ms_max", "ms", max),
+        (gettext("Expired entries"), "expired_entries", "count", sum),
     ]
     of_subscription = all(measure.key != "rate_in" for kind in kinds for measure in kind.measures)
     left_out = {"messages_in", "bytes_in", "publish_ms_max"} if of_subscription else set()

@@ -11,6 +11,7 @@ from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, sentence, show
 from admin_ui.platform_view import BrokerRow
+from admin_ui.translation.texts import gettext
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
 from messaging.adminrpc.methods import BROKERS_LIST, STATUS
@@ -23,7 +24,7 @@ def _broker_row(seen: BrokerSeen, asked: BrokerStatus | None) -> BrokerRow:
     if asked is not None and asked.broker_id == seen.broker_id:
         return BrokerRow(seen.broker_id, seen.broker_url, asked, "")
     if not seen.live:
-        away = sentence(seen.problem) if seen.problem else "Away: it has not renewed its session."
+        away = sentence(seen.problem) if seen.problem else gettext("Away: it has not renewed its session.")
         return BrokerRow(seen.broker_id, seen.broker_url, None, away)
     status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked(broker_id=seen.broker_id)))
     return BrokerRow(seen.broker_id, seen.broker_url, status, sentence(away))

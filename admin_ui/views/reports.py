@@ -11,6 +11,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import ReportForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions
@@ -32,7 +33,9 @@ def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Report {given['name']} is made as soon as the usage of its days is computed.")
+            show_message(
+                request, gettext("Report {name} is made as soon as the usage of its days is computed.").format(name=given["name"])
+            )
             return HttpResponseRedirect(reverse("console:reports", args=[tenant]))
     return show(
         request,

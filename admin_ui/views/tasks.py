@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext_lazy
 from messaging.errors import MagnetarError
 from workers.history import DECISIONS, decide, overview
 from workers.models import TaskRun
@@ -22,7 +23,7 @@ _LOOKS: dict[str, str] = {
     Outcome.QUARANTINED.value: "badge-bad",
     Outcome.RETRYING.value: "badge-warn",
 }
-_DONE = {"requeue": "The task was requeued.", "discard": "The task was discarded."}
+_DONE = {"requeue": gettext_lazy("The task was requeued."), "discard": gettext_lazy("The task was discarded.")}
 
 
 def _look(request: ConsoleRequest) -> dict[str, Any]:

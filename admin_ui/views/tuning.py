@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.formatting import size
 from admin_ui.pages import Navigation, crumbs, explain, navigation, sentence, show
+from admin_ui.translation.texts import gettext_lazy
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import TOPICS_PARTITIONS
 from messaging.adminrpc.topics import PartitionsGet
@@ -52,14 +53,18 @@ def _plain(value: float) -> float:
 class TuneForm(forms.Form):
     """Sent with GET: an answer has an address that can be passed on."""
 
-    message_bytes = _number("Message size, bytes", limits.MESSAGE_BYTES, required=True)
-    messages_per_s = _number("Messages a second", limits.RATE, required=True)
-    partitions = _whole("Partitions", limits.PARTITIONS, initial=1)
-    producers = _whole("Producers", limits.PRODUCERS, initial=1)
-    latency_ms = _number("Latency bound, ms", limits.LATENCY, initial=10)
-    messages_per_entry = _number("Messages in an entry now", limits.MESSAGES_PER_ENTRY)
+    message_bytes = _number(gettext_lazy("Message size, bytes"), limits.MESSAGE_BYTES, required=True)
+    messages_per_s = _number(gettext_lazy("Messages a second"), limits.RATE, required=True)
+    partitions = _whole(gettext_lazy("Partitions"), limits.PARTITIONS, initial=1)
+    producers = _whole(gettext_lazy("Producers"), limits.PRODUCERS, initial=1)
+    latency_ms = _number(gettext_lazy("Latency bound, ms"), limits.LATENCY, initial=10)
+    messages_per_entry = _number(gettext_lazy("Messages in an entry now"), limits.MESSAGES_PER_ENTRY)
     keyed = forms.BooleanField(label="Messages have keys", required=False)
-    batching = forms.ChoiceField(label="batching", choices=(("", "not set"), ("true", "on"), ("false", "off")), required=False)
+    batching = forms.ChoiceField(
+        label="batching",
+        choices=(("", gettext_lazy("not set")), ("true", gettext_lazy("on")), ("false", gettext_lazy("off"))),
+        required=False,
+    )
     batch_messages_max = _whole("batch_messages_max", limits.BATCH_MESSAGES)
     batch_bytes_max = _whole("batch_bytes_max", limits.BATCH_BYTES)
     batch_delay_ms = _number("batch_delay_ms", limits.BATCH_DELAY)
@@ -67,8 +72,8 @@ class TuneForm(forms.Form):
     pending_across_partitions_max = _whole("pending_across_partitions_max", limits.PENDING)
     send_timeout_s = _number("send_timeout_s", limits.SEND_TIMEOUT)
     memory_bytes_max = _whole("memory_bytes_max", limits.MEMORY)
-    gib_price = _number("A GiB of traffic", limits.PRICE)
-    cpu_hour_price = _number("An hour of a processor", limits.PRICE)
+    gib_price = _number(gettext_lazy("A GiB of traffic"), limits.PRICE)
+    cpu_hour_price = _number(gettext_lazy("An hour of a processor"), limits.PRICE)
 
     def asked(self) -> dict[str, Any]:
         """What is filled in, as the API has it. The form is valid."""

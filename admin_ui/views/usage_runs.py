@@ -13,6 +13,7 @@ from admin_ui import cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
 from admin_ui.row_list import page_links
+from admin_ui.translation.texts import gettext
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
 from workers.billing.models import Invoice
@@ -28,7 +29,7 @@ Kind = UsageFinding.Kind
 @page
 def usage_runs(request: ConsoleRequest) -> HttpResponse:
     runs = UsageRun.objects.exclude(outcome=UsageRun.Outcome.SKIPPED).defer("detail")[:RUNS_SHOWN]
-    above = [("Usage", reverse("console:usage"))]
+    above = [(gettext("Usage"), reverse("console:usage"))]
     return show(request, "pages/usage_runs.html", navigation(request, "usage"), crumbs=above, runs=runs)
 
 
@@ -40,7 +41,9 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     everything = request.actor.may(Action.SUPERUSER)
     uids = None if everything else evidence_view.uids_of(usage_tenants(request.actor, request.user))
     detail = found.detail if everything else {}
-    above = [("Usage", reverse("console:usage"))] + ([("Runs", reverse("console:usage_runs"))] if everything else [])
+    above = [(gettext("Usage"), reverse("console:usage"))] + (
+        [(gettext("Runs"), reverse("console:usage_runs"))] if everything else []
+    )
     asked = {name: request.GET.get(name, "1") for name in ("files", "records", "holes")}
     files = files_page(django_settings.MAGNETAR, found, asked["files"])
     records = evidence_view.findings_page(found, [Kind.QUARANTINED], uids, asked["records"])
@@ -59,9 +62,9 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
         facts=[
             (title, f"{detail[key]:,}" if isinstance(detail[key], int) else detail[key])
             for title, key in (
-                ("Of these files read by this run", "files_read"), ("Records read by this run", "rows_read"),
-                ("Duplicates", "duplicates"),
-                ("Spark", "spark"), ("Java", "java"),
+                (gettext("Of these files read by this run"), "files_read"), (gettext("Records read by this run"), "rows_read"),
+                (gettext("Duplicates"), "duplicates"),
+                (gettext("Spark"), "spark"), (gettext("Java"), "java"),
             )
             if key in detail
         ],
@@ -90,7 +93,7 @@ def usage_evidence(request: ConsoleRequest) -> HttpResponse:
         request,
         "pages/usage_evidence.html",
         navigation(request, "usage"),
-        crumbs=[("Costs", reverse("console:costs"))],
+        crumbs=[(gettext("Costs"), reverse("console:costs"))],
         of=of,
         tenant=tenant if tenant in tenants else "",
         basis=evidence_view.basis_of(asked),

@@ -204,12 +204,9 @@ NOTHING_SAID = (
 )  # fmt: skip
 # Not done yet: it can only get shorter.
 LATER = {
-    "billing_forms.py", "cost_view.py", "history/charts.py", "now/facts.py", "now/rows.py",
-    "platform_view.py", "policy_forms.py", "policy_texts.py", "price_plan_forms.py", "spend_cap_forms.py",
-    "usage_view.py", "views/alert_rules.py", "views/alerts.py", "views/billing.py", "views/budgets.py",
-    "views/ceilings.py", "views/clients.py", "views/costs.py", "views/dead_letters.py", "views/history.py",
-    "views/invoices.py", "views/platform.py", "views/policies.py", "views/redrives.py", "views/reports.py",
-    "views/tasks.py", "views/tuning.py", "views/usage.py", "views/usage_runs.py",
+    "policy_forms.py", "price_plan_forms.py", "views/alert_rules.py", "views/alerts.py", "views/billing.py",
+    "views/budgets.py", "views/dead_letters.py", "views/invoices.py", "views/policies.py", "views/redrives.py",
+    "views/usage.py",
 }  # fmt: skip
 # What is said only to whoever wrote a page or a program, and what is searched for in both languages.
 NOT_SAID = re.compile(
