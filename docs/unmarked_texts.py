@@ -29,7 +29,8 @@ _KEYWORDS = frozenset({"label", "help_text"})  # templates translate them: `docs
 _WORDS = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,} [A-Za-z]{2,}|^[A-Z][a-z]+(?:[ .:,…]|$)")
 # The same in every language, or no text: names of headers, formats and zones, SQL, markup, classes of CSS.
 _SAME = re.compile(
-    r"(?:Lax|True|False|Spark|Java|Python|Avro|Protobuf|MessagePack|Magnetar|Bearer |Allow|Accept|Location|Vary|Cookie|Range"
+    r"(?:Pulsar(?: Java| CPP|: )"
+    r"|Lax|True|False|Spark|Java|Python|Avro|Protobuf|MessagePack|Magnetar|Bearer |Allow|Accept|Location|Vary|Cookie|Range"
     r"|Referer|Authorization|Host|Origin|Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|HX-)"
     r"|[<#?%/]|[a-z-]+(?: [a-z-]+)*\.html|attachment;|default-src"
 )

@@ -80,7 +80,7 @@ def unreachable(page: Page) -> list[str]:
     page.evaluate(HELD_STILL)
     page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
     expected = page.evaluate(REACHABLE)
-    wrong, seen = [], list[int]()
+    wrong, seen = list[str](), list[int]()
     presses = 0
     while len(seen) < len(expected) + 2:
         page.keyboard.press("Tab")
