@@ -31,7 +31,7 @@ _OPENS, _CLOSES = ("blocktranslate", "comment"), ("endblocktranslate", "endcomme
 # Names, units and examples: the same in every language.
 SAME = re.compile(
     r"Magnetar|Ctrl K|[a-zA-Z]|g [a-z]|Enter|Ctrl|Esc|UTC|JSON|CSV|PDF|HTML|Parquet|Avro|Python|Java|Go|curl|REST|CLI|SDK"
-    r"|https|ms|min|MiB|GiB|KiB"
+    r"|https|TLS|WebSocket|ms|min|MiB|GiB|KiB"
 )
 # Lines of the header that say nothing, or change with every run.
 _HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-Translator|Language-Team)')
