@@ -170,6 +170,7 @@ class AssignForm(forms.Form):
         for name, choices in (("plan", plans), ("starts", [*starts, ("", gettext("another time"))])):
             field: Any = self.fields[name]
             field.choices = choices
+        self.initial.setdefault("starts", starts[0][0])
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or self.cleaned_data

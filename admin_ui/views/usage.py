@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import cast
 
-from django.http import HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext
 
@@ -14,6 +14,7 @@ from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import explain, navigation, show, show_error
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
+from tenants.http.audit_export import PiecewiseResponse
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing.rest import DAYS_MAX
@@ -73,7 +74,7 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         names = usage_tenants(request.actor, request.user)
         tenants = dict(Tenant.objects.filter(name__in=names).values_list("name", "uid"))
-    response = StreamingHttpResponse(usage_lines(tenants, first, last, level, form), content_type=FORMATS[form])
+    response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), content_type=FORMATS[form])
     response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
     response["Cache-Control"] = "no-store"
     return cast(HttpResponse, response)  # pages are whole answers; this one is sent as it is read

@@ -159,6 +159,7 @@ def test_a_plan_starts_this_hour_this_month_or_the_next(acme: Tenant, browse: Br
     with time_machine.travel(NOW, tick=False):
         offered = dict(re.findall(r'<option value="(2026-[^"]+)"[^>]*>([^:]+): ', text(admin, where)))
         assert list(offered.values()) == ["the next month", "the start of this month", "this hour"]
+        assert f'value="{next(iter(offered))}" selected' in text(admin, where), "what was offered before"
         for start in offered:
             assert admin.post(where, {"what": "plan", "plan-plan": "team", "plan-starts": start}).status_code == 302
     starts = {f"{at:%Y-%m-%d %H:%M}" for at in PlanAssignment.unscoped.filter(plan="team").values_list("starts_at", flat=True)}

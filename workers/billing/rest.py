@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from tempfile import TemporaryFile
 from typing import IO
 
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from messaging.bodies import sent_fields
 from messaging.errors import InvalidValue
+from tenants.http.audit_export import PiecewiseResponse
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
 from tenants.scoping import tenant_scope
@@ -132,7 +133,7 @@ class UsageFile(View):
         file = TemporaryFile()  # noqa: SIM115  (closed when it was sent)
         write_usage(usage.rows_between(tenant_row.uid, start, end), file)
         file.seek(0)
-        response = StreamingHttpResponse(_pieces(file), content_type="application/vnd.apache.parquet")
+        response = PiecewiseResponse(_pieces(file), content_type="application/vnd.apache.parquet")
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.parquet"'
         return response
 
@@ -155,7 +156,7 @@ class UsageLines(View):
             if value not in choices:
                 raise InvalidValue(f"{name} {value[:40]!r} is not one of {', '.join(choices)}")
         lines = usage_lines({tenant: tenant_row.uid}, first, last, level, form)
-        response = StreamingHttpResponse(lines, content_type=FORMATS[form])
+        response = PiecewiseResponse(lines, content_type=FORMATS[form])
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
         return response
 

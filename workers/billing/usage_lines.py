@@ -16,21 +16,29 @@ from workers.billing.usage import METER_NAMES
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 LEVELS = ("tenant", "namespace", "topic")
 COLUMNS = ("day", "hours_computed", "tenant", "namespace", "topic", *METER_NAMES)
+PIECE_CHARACTERS = 64_000
 Line = tuple[str | int, ...]
 
 
 def usage_lines(tenants: Mapping[str, str], first: date, last: date, level: str, form: str) -> Iterator[str]:
     """`tenants`: name -> uid. One line for each day, UTC, and name; a day without usage has none. Quantities are integers in the
-    units of the meters; those of all lines sum to those of an invoice, as `hours_computed` of 24 are in it. A day at a time is
-    read."""
+    units of the meters; those of all lines sum to those of an invoice, as `hours_computed` of 24 are in it. In pieces of some
+    lines; a day of a tenant at a time is read."""
+    piece = io.StringIO()
+    writer = csv.writer(piece)
     if form == "csv":
-        yield _csv(COLUMNS)
+        writer.writerow(COLUMNS)
     for start, end in usage.days_between(_midnight(first), _midnight(last) + timedelta(days=1)):
         for line in _of_day(tenants, start, end, level):
             if form == "csv":
-                yield _csv([plain_cell(each) if isinstance(each, str) else each for each in line])
+                writer.writerow([plain_cell(each) if isinstance(each, str) else each for each in line])
             else:
-                yield json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n"
+                piece.write(json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n")
+            if piece.tell() >= PIECE_CHARACTERS:
+                yield piece.getvalue()
+                piece.seek(0)
+                piece.truncate()
+    yield piece.getvalue()
 
 
 def _of_day(tenants: Mapping[str, str], start: datetime, end: datetime, level: str) -> Iterator[Line]:
@@ -44,12 +52,6 @@ def _of_day(tenants: Mapping[str, str], start: datetime, end: datetime, level: s
         for (namespace, topic), quantities in sorted(sums.items()):
             if any(quantities):
                 yield (f"{start:%Y-%m-%d}", computed, tenant, namespace, topic, *quantities)
-
-
-def _csv(cells: object) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerow(cells)  # type: ignore[arg-type]
-    return text.getvalue()
 
 
 def _midnight(day: date) -> datetime:
