@@ -78,10 +78,11 @@ async def read_entries(
     while first <= last:
         at_once = bookies.config.reads_at_once
         if bytes_max is not None:
-            # Nobody knows how large entries are before they come: by those that came, so that little is read in vain.
-            at_once = min(
-                at_once, _FIRST_READS if not entries else 1 + (bytes_max - total_bytes) * len(entries) // max(1, total_bytes)
-            )
+            # How large entries are is not known before they come: by those that came, or all of a closed ledger, so that little
+            # is read in vain.
+            count, size = (len(entries), total_bytes) if entries else (metadata.last_entry_id + 1, metadata.length)
+            known = entries or (metadata.is_closed and count)
+            at_once = min(at_once, 1 + (bytes_max - total_bytes) * count // max(1, size) if known else _FIRST_READS)
         window = range(first, min(last, first + at_once - 1) + 1)
         reads = [_Read(metadata, digest, bookies, entry_id) for entry_id in window]
         try:

@@ -87,6 +87,21 @@ async def test_a_read_ends_with_the_bytes_that_it_may_have(cluster: FakeCluster)
         await reader.read(3, 2)
 
 
+async def test_a_closed_ledger_is_asked_at_once_for_what_a_read_may_have(cluster: FakeCluster) -> None:
+    """Its entries' mean is known: reading some first to see how large they are would take twice as long."""
+    client = await cluster.client()
+    writer = await client.create()
+    await asyncio.gather(*(writer.append(b"12345") for _ in range(20)))
+    await writer.close()
+    reader = await client.open(writer.ledger_id)
+    for bookie in cluster.bookies.values():
+        bookie.requests.clear()
+        bookie.silent = True
+    reading = asyncio.ensure_future(reader.read(0, 19, bytes_max=50))
+    await eventually(lambda: sum(len(bookie.requests) for bookie in cluster.bookies.values()) == 11)
+    reading.cancel()
+
+
 async def test_p7_no_bookie_gets_an_entry_before_the_metadata_is_stored(cluster: FakeCluster) -> None:
     class Refusing(MemoryMetadataStore):
         async def create(self, metadata: LedgerMetadata, along: Sequence[NodeChange] = ()) -> LedgerMetadata:
