@@ -62,7 +62,7 @@ def visit(site: str, browser: Browser) -> Iterator[Callable[..., Page]]:
         context = browser.new_context(**{"base_url": site, "viewport": {"width": 1280, "height": 800}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda message: troubles.append(message.text) if "Content Security Policy" in message.text else None)
         page.goto("/sign-in" if username else path)
