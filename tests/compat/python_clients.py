@@ -20,6 +20,7 @@ PAUSE_S = 0.1
 ACKNOWLEDGED_AT_ONCE = 100
 WAITING_MAX = 50  # messages without a receipt, of a topic
 READ_AT_ONCE = 1_000
+AGAIN_S = 0.5
 
 
 class Publisher(Receipts):
@@ -86,17 +87,21 @@ class Consumer(Deliveries):
         ):
             while True:
                 message = await consumer.receive()
-                self.came(message.id.text, message.payload)
-                await self._room.acquire()
-                acknowledging.create_task(self._acknowledge(consumer, message))
+                if self.came(message.id.text, message.payload):
+                    await self._room.acquire()
+                    acknowledging.create_task(self._acknowledge(consumer, message))
 
     async def _acknowledge(self, consumer: Receiver, message: Message) -> None:
+        """Until it is answered, unless the broker is not told: then it comes again."""
         try:
-            await consumer.ack(message)
-            if self.persistent:
+            while True:
+                try:
+                    told = await consumer.ack(message)
+                    break
+                except MagnetarError:
+                    await asyncio.wait([self.task], timeout=AGAIN_S)
+            if told and self.persistent:
                 self.was_acknowledged(message.id.text)
-        except MagnetarError:
-            pass  # it may come again
         finally:
             self._room.release()
 

@@ -61,36 +61,33 @@ class Receipts:
 
 class Deliveries:
     """What came to the consumers of one subscription, whose first deliveries are to be in each key's order, and which of them they
-    acknowledged: `acknowledged` are ids whose acknowledgement was answered. None of these comes again.
+    acknowledged: `acknowledged` are ids whose acknowledgement was answered.
 
-    `at_once`: what comes is seen when it comes. Otherwise it may have waited in a client, from before another consumer acknowledged
-    it; then nothing that came again is acknowledged again, so that what a broker forgot is in its backlog in the end."""
+    None of these is sent again. That one comes again proves nothing: it may have been on its way, or waited in a client, from
+    before the answer. So it is not acknowledged again, and one that a broker forgot is in the subscription's backlog in the end."""
 
-    def __init__(self, topic: str, subscription: str, *, at_once: bool = True) -> None:
-        self.topic, self.subscription, self._at_once = topic, subscription, at_once
+    def __init__(self, topic: str, subscription: str) -> None:
+        self.topic, self.subscription = topic, subscription
         self.acknowledged = set[str]()
-        self._acknowledged_s: dict[str, float] = {}
         self.seen = set[Sent]()
         self.again = 0
         self.faults: list[str] = []
         self._highest: dict[str, int] = defaultdict(lambda: -1)
 
-    def came(self, message_id: str, payload: bytes | str) -> None:
-        if message_id in self.acknowledged and self._at_once:
-            ago_s = time.monotonic() - self._acknowledged_s[message_id]
-            self._fault(f"{message_id}, {payload!r} came again {ago_s:.2f} s after its acknowledgement was answered")
+    def came(self, message_id: str, payload: bytes | str) -> bool:
+        """Whether it is to be acknowledged."""
         sent = Sent.read(payload)
         if sent in self.seen:
             self.again += 1
-            return
+            return message_id not in self.acknowledged
         self.seen.add(sent)
         if sent.number < self._highest[sent.key]:
             self._fault(f"{sent} came after {self._highest[sent.key]}")
         self._highest[sent.key] = max(self._highest[sent.key], sent.number)
+        return True
 
     def was_acknowledged(self, message_id: str) -> None:
         self.acknowledged.add(message_id)
-        self._acknowledged_s.setdefault(message_id, time.monotonic())
 
     def _fault(self, text: str) -> None:
         self.faults.append(f"{self.topic}, {self.subscription}: {text}")

@@ -10,8 +10,8 @@ numbered messages of a few keys to partitioned topics and plain ones, half of th
 of the SDK, of Java, Go and of the WebSocket API acknowledge with receipts, on subscriptions of type Key_Shared, Failover and
 Exclusive. In each round one thing of `faults.py` happens. Checked in the end: what had a receipt is there, and came to every
 subscription; each key's messages are in their order, in the log and at each subscription; nothing is there twice where duplicates
-are dropped; no message came again whose acknowledgement was answered; and no broker that stood still acknowledged anything once
-others had its topics.
+are dropped; no acknowledgement that was answered is forgotten; and no broker that stood still acknowledged anything once others
+had its topics.
 
 Measured: how long it took each topic to answer a message that was published after something happened to its broker.
 

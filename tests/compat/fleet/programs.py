@@ -63,7 +63,7 @@ class Program:
         self._tell(f"publish {topic} {topic.rpartition('/')[2]} {'batched' if batched else 'single'} {pause_ms}")
 
     def consume(self, topic: str, subscription: str, kind: str, count: int = 1) -> None:
-        self.subscriptions[topic, subscription] = Deliveries(topic, subscription, at_once=False)
+        self.subscriptions[topic, subscription] = Deliveries(topic, subscription)
         for _ in range(count):
             self._tell(f"consume {topic} {subscription} {kind}")
 
