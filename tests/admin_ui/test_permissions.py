@@ -23,9 +23,11 @@ from admin_ui.sign_in import urls as account_urls
 from controlplane.permissions import CONSOLE
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, OF_TENANT
+from messaging.policies.isolation import Isolation
 from tenants.access import platform_actor
 from tenants.actions import create_key, set_custom_role, set_team
 from tenants.actions.change import record
+from tenants.actions.placement import set_isolation_policy
 from tenants.models import AuditRecord, Tenant, TokenIssuer, User
 from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -59,6 +61,8 @@ FILLING: dict[str, object] = {
     "page": "getting-started",
     "picture": "console.png",
     "view": 999_999,
+    "broker_id": "broker-1",
+    "policy": "gold",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -135,6 +139,8 @@ def address(name: str) -> str:
         set_stream(platform_actor(), "" if "platform" in name else "acme", "https://siem.example/in", oldest=False)
     if "team" in pattern.pattern.converters:
         set_team(platform_actor(), "acme", "payments", [])
+    if "policy" in pattern.pattern.converters:
+        set_isolation_policy(platform_actor(), "gold", Isolation(("acme/.*",), ("broker-1",)))
     if "job" in pattern.pattern.converters:
         create_redrive_of_acme()
     if "rule" in pattern.pattern.converters:

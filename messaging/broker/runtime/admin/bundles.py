@@ -15,6 +15,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.shared_member import SharedMember
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.errors import NotAllowed
@@ -49,10 +50,14 @@ class BundleHandlers:
         by_bundle: defaultdict[tuple[str, Bundle], list[Topic]] = defaultdict(list)
         if isinstance(owners, FleetMember):
             for row in owners.owners.owned_by(owners.broker_id):
+                if row.bundle.namespace.startswith(f"{OWN_TENANT}/"):
+                    continue
                 by_bundle[row.bundle.namespace, range_of(row.bundle)] = []
         slices = broker.topics.services.loops.slices("")
         for topic in broker.topics:
             await slices.spend(1)
+            if topic.name.tenant == OWN_TENANT:  # of the broker itself, and not of a bundle
+                continue
             by_bundle[self._bundle_of(topic)].append(topic)
         return BundleLoads(
             broker_id=broker.settings.broker_id,

@@ -1,0 +1,240 @@
+"""Brokers of a fleet, for the platform's administrators: which bundles each has, and which policies say where they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import broker
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import button_page, carried_out, confirm_page
+from admin_ui.forms import PLAIN, EntityField
+from admin_ui.pages import navigation, sentence, show, show_message
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
+from messaging.adminrpc.bundles import BundleLoad, BundleLoads
+from messaging.adminrpc.methods import BROKERS_DRAIN, BROKERS_LIST, BUNDLES_LOADS
+from messaging.errors import Conflict
+from messaging.permissions.model import Action
+from messaging.policies.isolation import EXPRESSION_BYTES_MAX, EXPRESSIONS_MAX, Isolation, IsolationRules
+from tenants.access import require
+from tenants.actions.bundles import unload_bundle
+from tenants.actions.placement import delete_isolation_policy, failure_domains, isolation_policies, set_isolation_policy
+
+BUNDLES_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class BrokerShown:
+    """`loads` None: it did not answer, as `away` says. `roles`: (policy, whether it is primary)."""
+
+    broker_id: str
+    loads: BundleLoads | None
+    away: str
+    domain: str
+    roles: list[tuple[str, bool]]
+
+    @property
+    def load(self) -> float:
+        return 0.0 if self.loads is None else sum(each.load for each in self.loads.bundles)
+
+
+@dataclass(frozen=True)
+class BundleShown:
+    """`misplaced`: the policy that keeps its namespace from this broker; "": it may be there. `takers`: who else may have it."""
+
+    bundle: BundleLoad
+    misplaced: str
+    takers: list[str]
+
+
+class ExpressionsField(forms.CharField):
+    """One a line."""
+
+    def __init__(self, **about: Any) -> None:
+        length_max = EXPRESSIONS_MAX * (EXPRESSION_BYTES_MAX + 2)
+        super().__init__(max_length=length_max, widget=forms.Textarea(attrs={**PLAIN, "rows": 3}), **about)
+
+
+class IsolationForm(forms.Form):
+    name = EntityField("isolation policy", label="Name")
+    namespaces = ExpressionsField(
+        label="Namespaces", help_text="One expression a line, such as acme/.*; the whole tenant/namespace has to match."
+    )
+    primary = ExpressionsField(
+        label="Primary brokers", help_text="One expression a line, for ids of brokers. They are reserved for these namespaces."
+    )
+    secondary = ExpressionsField(label="Secondary brokers", help_text="Used while too few primary brokers run.", required=False)
+    min_limit = forms.IntegerField(
+        label="Fewest primary brokers", help_text="With fewer than this, secondary ones are used.", min_value=0, initial=1
+    )
+    unload_scope = forms.ChoiceField(
+        label="Bundles that move at once",
+        choices=[
+            ("changed", gettext_lazy("Those that are not where they may be")),
+            ("all_matching", gettext_lazy("All of these namespaces")),
+            ("none", gettext_lazy("None, until they are unloaded")),
+        ],
+    )
+
+    def isolation(self, usage_threshold: int) -> Isolation:
+        given = self.cleaned_data
+        lines = {field: tuple(given[field].split()) for field in ("namespaces", "primary", "secondary")}
+        return Isolation(**lines, min_limit=given["min_limit"], usage_threshold=usage_threshold, unload_scope=given["unload_scope"])
+
+
+@page
+def brokers(request: ConsoleRequest) -> HttpResponse:
+    answer, away = broker.ask_or_why(lambda rpc: rpc.call(BROKERS_LIST, Request()))
+    seen = [] if answer is None else answer.brokers
+    policies = isolation_policies()
+    rules, live = IsolationRules(policies), [each.broker_id for each in seen if each.live]
+    rows = [_shown(each, rules) for each in seen]
+    chosen = next((row for row in rows if row.loads and row.broker_id == request.GET.get("broker", row.broker_id)), None)
+    bundles = [] if chosen is None or chosen.loads is None else sorted(chosen.loads.bundles, key=lambda each: -each.load)
+    return show(
+        request,
+        "pages/brokers.html",
+        navigation(request, "platform"),
+        crumbs=_crumbs(),
+        away=sentence(away),
+        brokers=rows,
+        several=len(seen) > 1,
+        chosen=chosen,
+        bundles=[_bundle(each, chosen.broker_id, rules, live) for each in bundles[:BUNDLES_SHOWN]] if chosen else [],
+        left_out=max(0, len(bundles) - BUNDLES_SHOWN),
+        policies=policies,
+        problems=rules.problems(live) if len(seen) > 1 else [],
+        domains=failure_domains(),
+    )
+
+
+def _crumbs(*further: tuple[str, str]) -> list[tuple[str, str]]:
+    return [(gettext("Platform"), reverse("console:platform")), *further]
+
+
+def _shown(seen: BrokerSeen, rules: IsolationRules) -> BrokerShown:
+    loads, away = None, gettext("Away: it has not renewed its session.")
+    if seen.live:  # one that is known to be away is not waited for
+        loads, away = broker.ask_or_why(lambda rpc: rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=seen.broker_id)))
+    domain = next((name for name, members in failure_domains().items() if seen.broker_id in members), "")
+    roles = [(name, role == "primary") for name, role in rules.roles_of(seen.broker_id).items()]
+    return BrokerShown(seen.broker_id, loads, sentence(away), domain, roles)
+
+
+def _bundle(bundle: BundleLoad, broker_id: str, rules: IsolationRules, live: list[str]) -> BundleShown:
+    among = rules.among(bundle.namespace, live)
+    misplaced = "" if broker_id in among else rules.policy_of(bundle.namespace) or gettext("reserved by other policies")
+    return BundleShown(bundle, misplaced, [each for each in among if each != broker_id])
+
+
+# --- what is done ---------------------------------------------------------------------------------------------------------------
+
+
+@page
+def broker_drain(request: ConsoleRequest, broker_id: str) -> HttpResponse:
+    left: list[int] = []
+
+    def drain() -> None:
+        require(request.actor, Action.SUPERUSER)
+        left.append(broker.ask(lambda rpc: rpc.call(BROKERS_DRAIN, BrokerAsked(broker_id=broker_id))).left)
+
+    def done() -> str:
+        if not left[0]:
+            return gettext("Broker {broker_id} has given all its bundles away.").format(broker_id=broker_id)
+        return ngettext(
+            "{count} bundle stays with broker {broker_id}: no other broker may have it.",
+            "{count} bundles stay with broker {broker_id}: no other broker may have them.",
+            left[0],
+        ).format(count=left[0], broker_id=broker_id)
+
+    back = reverse("console:brokers")
+    return confirm_page(
+        request,
+        navigation(request, "platform"),
+        drain,
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        heading=gettext("Drain broker {broker_id}").format(broker_id=broker_id),
+        impact=[
+            gettext("It gives its bundles to the other brokers, and takes none until it starts again. Clients follow."),
+            gettext("Bundles that isolation policies allow to no other broker stay, and are not served once it stops."),
+        ],
+        submit=gettext("Drain"),
+        done=done,
+        back=back,
+    )
+
+
+@page
+def bundle_move(request: ConsoleRequest) -> HttpResponse:
+    namespace, bundle = request.POST.get("namespace", ""), request.POST.get("bundle", "")
+    giver, taker = request.POST.get("giver", ""), request.POST.get("taker", "")
+
+    def move() -> None:
+        require(request.actor, Action.SUPERUSER)
+        if not taker:
+            raise Conflict(gettext("choose a broker"))
+        unload_bundle(namespace, bundle, taker)
+
+    text = gettext("Bundle {bundle} of {namespace} is at broker {taker}.").format(bundle=bundle, namespace=namespace, taker=taker)
+    back = f"{reverse('console:brokers')}?broker={giver}"
+    return button_page(request, move, back, lambda _: (text, back))
+
+
+@page
+def isolation_policy_create(request: ConsoleRequest) -> HttpResponse:
+    return _policy_form(request, IsolationForm(request.POST or None), gettext("Set isolation policy"))
+
+
+@page
+def isolation_policy(request: ConsoleRequest, policy: str) -> HttpResponse:
+    isolation = isolation_policies().get(policy)
+    if isolation is None:
+        raise Http404
+    lines = {field: "\n".join(getattr(isolation, field)) for field in ("namespaces", "primary", "secondary")}
+    initial: dict[str, Any] = {"name": policy, "min_limit": isolation.min_limit, "unload_scope": isolation.unload_scope, **lines}
+    form = IsolationForm(request.POST or None, initial=initial)
+    form.fields["name"].disabled = True
+    return _policy_form(request, form, gettext("Isolation policy {policy}").format(policy=policy), isolation.usage_threshold)
+
+
+def _policy_form(request: ConsoleRequest, form: IsolationForm, heading: str, usage_threshold: int = 100) -> HttpResponse:
+    back = reverse("console:brokers")
+    act = lambda: set_isolation_policy(request.actor, form.cleaned_data["name"], form.isolation(usage_threshold))  # noqa: E731
+    if carried_out(request, form, act):
+        show_message(request, gettext("The policy is in force; bundles move now."))
+        return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "platform"),
+        heading=heading,
+        intro=gettext("While no broker runs that the policy names, its namespaces are not served: isolation comes first."),
+        form=form,
+        submit=gettext("Set policy"),
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        cancel_url=back,
+    )
+
+
+@page
+def isolation_policy_delete(request: ConsoleRequest, policy: str) -> HttpResponse:
+    if policy not in isolation_policies():
+        raise Http404
+    back = reverse("console:brokers")
+    return confirm_page(
+        request,
+        navigation(request, "platform"),
+        lambda: delete_isolation_policy(request.actor, policy),
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        heading=gettext("Delete isolation policy {policy}").format(policy=policy),
+        impact=[gettext("Its namespaces may be at any broker that is not reserved. No bundle moves because of it.")],
+        submit=gettext("Delete policy"),
+        done=gettext("The policy is deleted."),
+        back=back,
+    )
