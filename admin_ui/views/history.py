@@ -280,7 +280,7 @@ def _rows(kinds: Sequence[ChartKind], span: AskedSpan, steps: Sequence[HistoryFi
             "begins_ms": span.from_ms + index * span.step_ms,
             "known": "all"
             if each.known_seconds * 1000 >= span.step_ms - 2_500
-            else f"{each.known_seconds * 1000 / span.step_ms:.0%}"
+            else written(each.known_seconds * 1000 / span.step_ms, "percent")
             if each.known
             else "nothing",
             "values": [written(measure.value(each), kind.form) for kind, measure in _measures(kinds)],

@@ -170,25 +170,31 @@ def _number(request: ConsoleRequest, name: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0
 
 
+def _one(request: ConsoleRequest, name: TopicName, message_id: str) -> dict[str, Any]:
+    query = message_query(name, {"position": message_id, "format": request.GET.get("format", "")})
+    message_of(name, message_id)
+    masks = masks_of(request.actor, name)
+    row = broker.ask(lambda rpc: message_at(rpc, name, query, masks, WHOLE_BYTES_MAX))
+    request.actor.trail.after = messages_read([row.message_id])
+    return {"row": row}
+
+
+def _became(name: TopicName, message_id: str) -> dict[str, Any]:
+    at = message_of(name, message_id)
+    asked = MessageTrace(topic=str(at.topic), ledger_id=at.ledger_id, entry_id=at.entry_id)
+    return {"traced": broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))}
+
+
 @page
 def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, message_id: str) -> HttpResponse:
     """One message: what it holds, and what became of it."""
-    name, row, traced, problem = topic_name(tenant, namespace, topic), None, None, ""
-    try:
-        query = message_query(name, {"position": message_id, "format": request.GET.get("format", "")})
-        at = message_of(name, message_id)
-        masks = masks_of(request.actor, name)
-        row = broker.ask(lambda rpc: message_at(rpc, name, query, masks, WHOLE_BYTES_MAX))
-        request.actor.trail.after = messages_read([row.message_id])
-        asked = MessageTrace(topic=str(at.topic), ledger_id=at.ledger_id, entry_id=at.entry_id)
-        traced = broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))
-    except TopicNotFound:
-        raise Http404 from None
-    except NotAuthorized as error:
-        raise PermissionDenied(error.message) from None
-    except MagnetarError as error:
-        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
-        state_of(request).nothing_read = row is None
+    name, told = topic_name(tenant, namespace, topic), dict[str, Any]()
+    found, problem = _read(request, lambda: _one(request, name, message_id))
+    row = found.get("row")
+    if row is not None:
+        told, problem = _read(request, lambda: _became(name, message_id))
+        state_of(request).nothing_read = False
+    traced = told.get("traced")
     here = reverse("console:messages", args=[tenant, namespace, topic])
     whole = whole_text(row) if row is not None else ""
     return show(
