@@ -83,5 +83,17 @@ PAGES = {name for method, name in CONSOLE if method == "GET" and not name.endswi
 
 TOPIC = f"{NAMESPACE}/topics/placed"
 # Beside what links lead to from the first page: where a script draws the links, and what one comes to by a form.
-STARTS = ("/now", TOPIC, f"{TOPIC}/messages/publish", "/docs/search?q=topic", "/tenants/acme/new-key", "/nowhere")
+STARTS = (
+    "/now",
+    TOPIC,
+    f"{TOPIC}/messages/publish",
+    "/docs/search?q=topic",
+    "/tenants/acme/new-key",
+    "/tenants/globex/namespaces/edge",
+    f"{NAMESPACE}/policies",
+    f"{NAMESPACE}/policies?policy=retention",
+    "/tune",
+    "/tune?message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09",
+    "/nowhere",
+)
 ROUTES_MIN = 85

@@ -44,5 +44,10 @@ def test_every_page_that_a_link_leads_to_is_accessible(visit: Callable[..., Page
 
     crawl = Crawl(page, *STARTS)
     crawl(look)
+    page.goto("/nowhere")
+    page.get_by_role("link", name="Go to the console").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    look(page, "/sign-in")
     assert found == {}, json.dumps(found, indent=1)
     assert len(crawl.visited) >= ROUTES_MIN, f"links lead to few pages; not to {sorted(PAGES - set(crawl.visited))}"

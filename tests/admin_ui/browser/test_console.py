@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.admin_ui.browser.signing_in import sign_in
@@ -16,38 +15,6 @@ from tests.admin_ui.people import ORDERS, PASSWORD, PLACED
 from tests.admin_ui.scripted_live import live_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
-
-
-PAGES = (
-    "/now",
-    "/tenants",
-    "/tenants/acme",
-    NAMESPACE,
-    f"{NAMESPACE}/topics/placed",
-    f"{NAMESPACE}/quick-start",
-    f"{NAMESPACE}/policies",
-    f"{NAMESPACE}/new-topic",
-    f"{NAMESPACE}/delete",
-    f"{NAMESPACE}/topics/placed/policies",
-    f"{NAMESPACE}/topics/placed/delete",
-    "/tenants/acme/keys",
-    "/tenants/acme/new-key",
-    "/tenants/acme/new-namespace",
-    "/tenants/acme/delete",
-    "/tenants/acme/issuers",
-    "/tenants/acme/audit/stream",
-    "/tenants/acme/alerts",
-    f"{NAMESPACE}/policies?policy=retention",
-    "/new-tenant",
-    "/tenants/globex/namespaces/edge",
-    "/new-price-plan",
-    "/tenants/acme/billing",
-    "/usage",
-    "/tune",
-    "/tune?message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09",
-    "/platform",
-    "/account/password",
-)
 
 
 def test_signing_in_and_out(visit: Callable[..., Page]) -> None:
@@ -166,35 +133,6 @@ def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], broker: Console
     page.get_by_role("button", name="Delete topic").click()
     page.wait_for_url(f"**{NAMESPACE}")
     assert broker.topics == {PLACED}
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_every_page_is_accessible_and_fits(scheme: str, width: int, visit: Callable[..., Page], broker: ConsoleBroker) -> None:
-    consumer = {"consumerName": "c", "address": "127.0.0.1:1", "connectedSince": "2026-01-01T00:00:00Z"}
-    broker.stats[PLACED] = {
-        "publishers": [{"producerName": "p"}],
-        "subscriptions": {"s": {"type": "Shared", "consumers": [consumer]}},
-    }
-    page = visit("superuser", "/tenants", color_scheme=scheme, viewport={"width": width, "height": 800})
-    found = {}
-    for path in (*PAGES, "/nowhere"):
-        page.goto(path)
-        if page.locator("mag-live-status").count():
-            expect(page.locator("mag-live-status")).to_have_text("Live")
-        found[path] = problems(page)
-    page.get_by_role("link", name="Go to the console").click()
-    page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url("**/sign-in")
-    found["/sign-in"] = problems(page)
-    assert {path: what for path, what in found.items() if what} == {}
-
-
-def problems(page: Page) -> list[str]:
-    violations = Axe().run(page).response["violations"]
-    found = [f"{one['id']}: {node['html'][:200]}" for one in violations for node in one["nodes"]]
-    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-        found.append("the page scrolls sideways")
-    return found
 
 
 def test_an_action_is_found_and_begun_by_keyboard_alone(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
