@@ -79,7 +79,7 @@ def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
 async def namespace_live(asked: LiveAsked) -> NamespaceLive:
     """For `LiveHub`: one poll."""
     poll = Caller(asked.namespace.partition("/")[0])
-    return await asyncio.wrap_future(_submit(poll, lambda client: client.call(NAMESPACES_LIVE, asked)))
+    return await asyncio.wrap_future(_submit(poll, lambda client: client.call(NAMESPACES_LIVE, asked).whole()))
 
 
 def addresses() -> Addresses:

@@ -119,7 +119,7 @@ def list_topics(namespace: str, asked: TopicsAsked) -> TopicsListed:
 
 
 def _live(asked: LiveAsked) -> NamespaceLive:
-    return broker.ask(lambda rpc: rpc.call(NAMESPACES_LIVE, asked))
+    return broker.ask(lambda rpc: rpc.call(NAMESPACES_LIVE, asked)).whole()
 
 
 def _whole(live: NamespaceLive, asked: TopicsAsked) -> TopicsListed:
@@ -141,7 +141,7 @@ def _ranked(namespace: str, asked: TopicsAsked, totals: LiveTotals | None) -> To
         words=asked.words.lower(),
         limit=PAGE * PAGES_RANKED,
     )
-    ranked = broker.ask(lambda rpc: rpc.call(TOPICS_RANKED, ranking))
+    ranked = broker.ask(lambda rpc: rpc.call(TOPICS_RANKED, ranking)).whole()
     start = PAGE * (asked.page - 1)
     names = ranked.topics[start : start + PAGE]
     by_name = {group.topic: group for group in grouped(_live(LiveAsked(namespace=namespace, names=names)))} if names else {}

@@ -149,7 +149,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
             )
             show_message(request, gettext("Namespace {name} was deleted.{kept}").format(name=name, kept=kept))
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
-    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, rows_max=WHOLE_MAX)))
+    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, rows_max=WHOLE_MAX)).whole())
     if listed is None or listed.totals is None:
         impact = [
             gettext("All topics and messages are deleted. The number of topics is currently unknown ({away}).").format(away=away),

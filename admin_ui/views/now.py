@@ -50,6 +50,7 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "serious": serious,
         "more": max(0, total - min(len(problems), SHOWN_MAX)),
         "away": sentence(away),
+        "unreachable": ", ".join(found.unreachable) if found else "",
         "asked": found is not None or bool(away),
         "beginning": found is not None and found.looked_ms is None,
         "looked_ms": found.looked_ms if found and found.looked_ms and found.at_ms - found.looked_ms > LATE_S * 1000 else None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from messaging.errors import NotReady
 from messaging.permissions.model import Action
 
 
@@ -20,6 +21,18 @@ class Answer(msgspec.Struct, kw_only=True):
 
 class Empty(Answer, kw_only=True):
     pass
+
+
+class Listing(Answer, kw_only=True):
+    """Of all brokers together. `unreachable`: the ids of those that did not answer, whose part is missing."""
+
+    unreachable: list[str] = []
+
+    def whole(self) -> Self:
+        """Itself, for whoever cannot do with a part. Raises `NotReady`."""
+        if self.unreachable:
+            raise NotReady(f"{', '.join(self.unreachable)} did not answer: try again, or see what is wrong there")
+        return self
 
 
 R = TypeVar("R", bound=Request)

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from messaging.adminrpc import fields
-from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.base import Listing, Request
 from messaging.problems.order import Problem
 
 
@@ -20,7 +20,7 @@ class ProblemsList(Request, kw_only=True):
     problems_max: fields.ProblemsMax = 100
 
 
-class ProblemsFound(Answer, kw_only=True):
+class ProblemsFound(Listing, kw_only=True):
     """`problems`: the most urgent first; `total` counts all of them, by kind, as far as the broker keeps them. `beyond`: how many
     there are beside them, for which there was no room."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from messaging.adminrpc import fields
-from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.base import Answer, Listing, Request
 
 
 class TopicRef(Request, kw_only=True):
@@ -217,7 +217,7 @@ class LiveTotals(msgspec.Struct, kw_only=True):
     consumers: int = 0
 
 
-class NamespaceLive(Answer, kw_only=True):
+class NamespaceLive(Listing, kw_only=True):
     """`sequence` rises with each snapshot of a broker's boot; `at_ms` is the broker's clock. `topics`: partitions one by one, in
     order. `next`: the `after` of the page that follows, "" after the last one. `totals`: where `limit` was given."""
 
@@ -240,7 +240,7 @@ class TopicsRankedAsked(Request, kw_only=True):
     limit: fields.PageLimit
 
 
-class TopicsRanked(Answer, kw_only=True):
+class TopicsRanked(Listing, kw_only=True):
     """`topics` in order, a partitioned one as one with the sum of its loaded partitions; `values` has their figures. `matching`:
     how many loaded topics there are, whatever the limit."""
 

@@ -131,5 +131,5 @@ def _topics(namespace: str) -> list[str]:
 
 def _rates(namespace: str) -> dict[str, float]:
     """Messages a second into and out of each topic."""
-    live = broker.rpc().call(NAMESPACES_LIVE, LiveAsked(namespace=namespace)).topics
+    live = broker.rpc().call(NAMESPACES_LIVE, LiveAsked(namespace=namespace)).whole().topics
     return dict.fromkeys(_topics(namespace), 0.0) | {row.topic: row.rate_in + row.rate_out for row in live}

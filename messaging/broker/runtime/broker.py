@@ -48,6 +48,7 @@ from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.broker.runtime.ownership.owners import NoPartitionsElsewhere, Owners, PartitionsElsewhere, SoleOwner
 from messaging.broker.runtime.ownership.partitions_elsewhere import PartitionsOfOthers
 from messaging.broker.runtime.ownership.shared_limits import TELL_S, FleetLimits
+from messaging.broker.runtime.ownership.silence import Silence
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.problems.stored import StoredProblems
@@ -125,7 +126,8 @@ class Broker:
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):
-            self.other_brokers, self._told_brokers = OtherBrokers(settings), OtherBrokers(settings)
+            silence = Silence()
+            self.other_brokers, self._told_brokers = OtherBrokers(settings, silence), OtherBrokers(settings, silence)
             self.delegations = DelegationVerifier(settings)
             self.before_stop += [self.other_brokers.stop, self._told_brokers.stop]
         self._log_health = self.background.register("ledger_log")

@@ -237,9 +237,15 @@ async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandler
 def _meter_bundles(service: Broker, member: FleetMember) -> None:
     metered = MeteredBundles(service)
 
+    seen = -1
+
     async def follow() -> None:
-        rows = member.owners.owned_by(member.broker_id)
-        await metered.follow({row.bundle for row in rows if row.session == member.session})
+        nonlocal seen
+        version = member.owners.version
+        if version != seen or metered.waits:
+            rows = member.owners.owned_by(member.broker_id)
+            await metered.follow([row for row in rows if row.session == member.session])
+            seen = version
 
     service.background.every(METER_BUNDLES_S, "meter_bundles", follow)
 

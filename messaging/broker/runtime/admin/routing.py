@@ -12,19 +12,23 @@ from typing import Any
 
 import msgspec
 
-from messaging.adminrpc.base import Answer, Method
+from messaging.adminrpc.base import Answer, Listing, Method
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
+    CEILINGS_USED,
+    CHANGES_LIST,
     CHANGES_OUTCOME,
     FEED_APPLY,
     FEED_PULL,
     MAINTENANCE_RUN,
     METHODS,
     SUBSCRIPTIONS_CREATE,
+    TOPICS_LIST,
     TOPICS_LOOKUP,
+    TOPICS_PAGE,
     TOPICS_PARTITIONS,
 )
 from messaging.broker.runtime.admin.binding import Handler
@@ -37,7 +41,9 @@ from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
 _CONFIRMED_BY_ALL = (FEED_APPLY, FEED_PULL)
+_READ_OF_ALL = (CEILINGS_USED, CHANGES_LIST, TOPICS_LIST, TOPICS_PAGE)
 MAINTENANCE_S = RUN_S + 2 * SLOW_S  # what a call may take at another broker, and less than its caller waits
+LOOK_S, SILENT_LOOKS = 0.1, 2  # in a row, as an answer may have come while this broker was busy
 HERE = ""  # in place of an RPC address: this broker
 
 # Those that name a topic and are about metadata, which all brokers share, or about where it is.
@@ -74,7 +80,35 @@ class Routing:
         if method in _CONFIRMED_BY_ALL:  # one that has just started is asked too
             await self._owners.refresh()
         places = [HERE, *self._owners.others("rpc_url")]
+        if issubclass(method.answer, Listing):
+            return await self._list(method, own, request, places[1:], tenant)
+        if method in _READ_OF_ALL:
+            return await self._gather_read(method, own, request, places[1:], tenant)
         return await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
+
+    async def _list(self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], tenant: str) -> Answer:
+        """Whoever does not answer holds up nobody for longer than it takes to see that, and is named."""
+        asked = (self._ask_while_it_answers(method, own, request, place, tenant) for place in places)
+        here, *others = await asyncio.gather(self._ask(method, own, request, HERE, tenant), *asked)
+        away = {place for place, outcome in zip(places, others, strict=True) if isinstance(outcome, NotReady)}
+        answer = OF_EVERY_BROKER[method.name]([here, *(each for each in others if not isinstance(each, NotReady))])
+        sessions = self._owners.other_sessions()
+        assert isinstance(answer, Listing)
+        answer.unreachable = sorted(each.broker_id for each in sessions if each.addresses.get("rpc_url") in away)
+        return answer
+
+    async def _ask_while_it_answers(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Outcome:
+        silence = self._others.silence
+        if silence.is_silent(place):
+            return NotReady(f"the broker at {place} does not answer")
+        asking = asyncio.get_running_loop().create_task(self._ask(method, own, request, place, tenant))
+        silent = 0
+        while silent < SILENT_LOOKS:
+            await asyncio.wait({asking}, timeout=LOOK_S)
+            if asking.done():
+                return asking.result()
+            silent = silent + 1 if silence.is_silent(place) else 0
+        return NotReady(f"the broker at {place} does not answer")
 
     async def _ask_broker(self, method: Method[Any, Any], own: Handler, request: BrokerAsked) -> Answer:
         if request.broker_id in ("", self._broker.settings.broker_id):
@@ -144,6 +178,14 @@ class Routing:
     async def _place(self, name: TopicName) -> str:
         elsewhere = await self._owners.where(name)
         return HERE if elsewhere is None else elsewhere.addresses["rpc_url"]
+
+    async def _gather_read(
+        self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], tenant: str
+    ) -> Answer:
+        """What cannot be told without all of them: it is said soon who does not answer."""
+        asked = (self._ask_while_it_answers(method, own, request, place, tenant) for place in places)
+        here = self._ask(method, own, request, HERE, tenant)
+        return OF_EVERY_BROKER[method.name](await asyncio.gather(here, *asked))
 
     async def _gather(
         self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], merge: Merge, tenant: str

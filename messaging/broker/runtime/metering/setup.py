@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from messaging.broker.core.ownership.ranges import OwnedBundles
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.metering.stored import open_bytes
 from messaging.broker.runtime.metering.totals import TenantTotals, totals_at_rest
 from messaging.broker.runtime.ownership.owners import OwnedNamespaces
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.storage.meta_store import TopicRecord, namespace_of
-from messaging.storage.ownership import NamespaceBundle
+from messaging.storage.ownership import NamespaceBundle, OwnershipRow
 from messaging.storage.recycled_topic import PREFIX
 
 PAGE_TOPICS = 200
+READ_AGAIN_S = 30.0  # after the topics of a namespace were read for bundles that came
 
 
 def meter_usage(service: Broker, raw_directory: Path) -> None:
@@ -45,28 +51,43 @@ async def meter_stored_topics(service: Broker) -> None:
 
 
 class MeteredBundles:
-    """What quiet topics hold is recorded by the owner of their bundle, and by nobody else: bundles come and go."""
+    """What quiet topics hold is recorded by the owner of their bundle, and by nobody else: bundles come and go. Reading the topics
+    of a namespace costs as much for one bundle as for all, so those that come one after the other are read together."""
 
-    def __init__(self, service: Broker) -> None:
+    def __init__(self, service: Broker, now_s: Callable[[], float] = time.monotonic) -> None:
         self._service = service
+        self._now_s = now_s
         self._known: set[NamespaceBundle] = set()
+        self._read_s: dict[str, float] = {}  # when the topics of a namespace were last read; those of long ago are left out
 
-    async def follow(self, bundles: set[NamespaceBundle]) -> None:
-        """`bundles`: all that this broker owns now. Raises `StoreError`; what was not done is done next time."""
-        come = {bundle.namespace for bundle in bundles - self._known}
-        gone = self._known - bundles
-        usage = self._service.metering.usage
-        owned = self._service.owners.owned_namespaces()
+    async def follow(self, rows: Sequence[OwnershipRow]) -> None:
+        """`rows`: of all bundles that this broker owns now. Raises `StoreError`; what was not done is done next time."""
+        owned = {row.bundle for row in rows}
+        gone, usage = self._known - owned, self._service.metering.usage
         if gone and usage is not None:
-            usage.keep(owned.has)
+            usage.keep(self._service.owners.owned_namespaces().has)
         self._known -= gone
-        for namespace in sorted(come):
-            after = ""
-            while names := await self._service.storage.meta.list_topics(namespace, after=after, limit=PAGE_TOPICS):
-                await _meter_at_rest(self._service, owned, names)
-                after = names[-1]
-            await _meter_recycled_topics(self._service, owned, f"{PREFIX}{namespace}/")
-            self._known |= {bundle for bundle in bundles if bundle.namespace == namespace}
+        come: defaultdict[str, list[OwnershipRow]] = defaultdict(list)
+        for row in rows:
+            if row.bundle not in self._known:
+                come[row.bundle.namespace].append(row)
+        self._read_s = {name: read_s for name, read_s in self._read_s.items() if self._now_s() - read_s < READ_AGAIN_S}
+        for namespace in sorted(come.keys() - self._read_s.keys()):
+            await self._meter(namespace, OwnedBundles(come[namespace], OWN_TENANT))
+            self._read_s[namespace] = self._now_s()
+            self._known |= {row.bundle for row in come[namespace]}
+
+    @property
+    def waits(self) -> bool:
+        """Whether topics of some namespace are still to be read."""
+        return bool(self._read_s)
+
+    async def _meter(self, namespace: str, come: OwnedBundles) -> None:
+        after = ""
+        while names := await self._service.storage.meta.list_topics(namespace, after=after, limit=PAGE_TOPICS):
+            await _meter_at_rest(self._service, come, names)
+            after = names[-1]
+        await _meter_recycled_topics(self._service, come, f"{PREFIX}{namespace}/")
 
 
 async def _meter_at_rest(service: Broker, owned: OwnedNamespaces, names: list[str]) -> None:

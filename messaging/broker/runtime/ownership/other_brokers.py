@@ -12,7 +12,8 @@ from messaging.adminrpc.calls import LOOK_S, LOOK_S_MAX
 from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import CHANGES_OUTCOME
-from messaging.errors import UnderWay
+from messaging.broker.runtime.ownership.silence import Silence
+from messaging.errors import MagnetarError, NotReady, UnderWay
 from messaging.fairness.turns import FairTurns
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls
@@ -23,9 +24,10 @@ TIMEOUT_S = 7.0  # less than who asked this broker waits for it: so that it can 
 
 
 class OtherBrokers:
-    """Its threads are made as they are needed."""
+    """Its threads are made as they are needed. `silence`: is told who was asked, and who answered."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, silence: Silence) -> None:
+        self.silence = silence
         self._settings = settings
         self._tls = internal_client_tls(settings, "broker")
         self._turns = FairTurns(CALLS_MAX)
@@ -48,9 +50,18 @@ class OtherBrokers:
     async def perform(self, rpc_url: str, method: Method[R, A], request: R, tenant: str, timeout_s: float = TIMEOUT_S) -> A:
         """One call, whatever it answers: `UnderWay` too."""
         async with self._turns.turn(tenant):
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, partial(self._call, rpc_url, method, request, timeout_s)
-            )
+            self.silence.asked(rpc_url)
+            try:
+                answer = await asyncio.get_running_loop().run_in_executor(
+                    self._threads, partial(self._call, rpc_url, method, request, timeout_s)
+                )
+            except NotReady:  # or it said so itself: the next answer tells
+                raise
+            except MagnetarError:
+                self.silence.answered(rpc_url)
+                raise
+            self.silence.answered(rpc_url)
+            return answer
 
     def _call(self, rpc_url: str, method: Method[R, A], request: R, timeout_s: float) -> A:
         """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""

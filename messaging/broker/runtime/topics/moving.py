@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from messaging.errors import NotReady
+
+TOLD_AT_ONCE = 100
 
 
 class Moving(NotReady):
@@ -23,8 +26,13 @@ class Moving(NotReady):
             self._waiting.append(say)
 
     def tell(self, addresses: Mapping[str, str] | None) -> None:
-        """Calls whoever waits. None of them raises."""
+        """Calls whoever waits, some in each turn of the loop: a bundle may have many thousands of clients. None of them raises."""
         waiting, self._waiting = self._waiting, None
         self.addresses = addresses
-        for say in waiting or ():
+        self._tell(waiting or [], 0)
+
+    def _tell(self, waiting: list[Callable[[], None]], start: int) -> None:
+        for say in waiting[start : start + TOLD_AT_ONCE]:
             say()
+        if start + TOLD_AT_ONCE < len(waiting):
+            asyncio.get_running_loop().call_soon(self._tell, waiting, start + TOLD_AT_ONCE)

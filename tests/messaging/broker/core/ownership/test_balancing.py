@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.ownership.balancing import ABOVE_MEAN, AGAIN_MS, BundleMove, moves
+from messaging.broker.core.ownership.balancing import ABOVE_MEAN, AGAIN_MS, EVENED_MAX, BundleMove, moves
+from messaging.broker.core.ownership.placement import Everywhere
 from messaging.storage.ownership import NamespaceBundle
 
 Loads = dict[str, dict[NamespaceBundle, float]]
@@ -59,3 +62,47 @@ def test_moves_end_and_the_greatest_load_never_grows(given_loads: dict[str, list
     mean = sum(sum(bundles.values()) for bundles in loads.values()) / len(loads)
     largest = max((load for bundles in loads.values() for load in bundles.values()), default=0.0)
     assert greatest <= max(mean * ABOVE_MEAN, mean + largest) + 1e-6
+
+
+def test_a_broker_that_is_back_gets_its_share_of_quiet_bundles_in_minutes() -> None:
+    loads = _loads(a=[0.0] * 30, b=[0.0] * 30, c=[])
+    rounds = 0
+    while chosen := moves(loads, {}, 0):
+        rounds += 1
+        assert len(chosen) <= EVENED_MAX and {move.taker for move in chosen} == {"c"}
+        for move in chosen:
+            loads[move.taker][move.bundle] = loads[move.giver].pop(move.bundle)
+    assert rounds <= 3 and [len(bundles) for bundles in loads.values()] == [23, 23, 14]
+
+
+def test_bundles_that_carry_much_are_not_moved_by_count() -> None:
+    loads = _loads(a=[1.0] * 6, b=[100.0])
+    assert moves(loads, {}, 0) == [], "b has more to do with one of them than a with six"
+
+
+class NotB(Everywhere):
+    def allowed(self, namespace: str, brokers: Sequence[str], giver: str = "") -> list[str]:
+        return [each for each in brokers if each != "b"]
+
+
+def test_quiet_bundles_go_where_they_may() -> None:
+    loads = _loads(a=[0.0] * 8, b=[], c=[])
+    chosen = moves(loads, {}, 0, NotB())
+    assert chosen and {move.taker for move in chosen} == {"c"}
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.lists(st.sampled_from([0.0, 0.01, 1.0, 50.0, 1000.0]), max_size=40), min_size=2),
+    st.lists(st.sampled_from("abcd"), max_size=3),
+)
+def test_moves_by_load_and_by_count_do_not_drive_each_other(given_loads: dict[str, list[float]], back: list[str]) -> None:
+    """Bundles may move again at once, which is harder than what is done."""
+    loads = _loads(**given_loads) | {broker_id: {} for broker_id in back}
+    seen = set[tuple[frozenset[NamespaceBundle], ...]]()
+    while chosen := moves(loads, {}, 0):
+        state = tuple(frozenset(loads[broker_id]) for broker_id in sorted(loads))
+        assert state not in seen, "it goes round in circles"
+        seen.add(state)
+        assert len({move.bundle for move in chosen}) == len(chosen)
+        for move in chosen:
+            loads[move.taker][move.bundle] = loads[move.giver].pop(move.bundle)

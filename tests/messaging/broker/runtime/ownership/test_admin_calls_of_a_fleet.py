@@ -324,7 +324,9 @@ def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_abou
     about_metadata = {
         "backup.hold",  # asked of each broker by itself
         "backup.keep",
+        "brokers.forget",
         "brokers.list",
+        "brokers.recover",
         "bundles.owners",
         "changes.outcome",  # of a change that the broker that was asked began
         "compaction.abort",

@@ -171,8 +171,9 @@ async def test_what_quiet_topics_hold_is_metered_by_their_owner_alone(tmp_path: 
         giver, taker = fleet if rows_of(fleet[0]) else reversed(fleet)
         usage, recording = UsageOfQuietTopics(), taker.service.metering.usage
         taker.service.metering.usage = usage  # type: ignore[assignment]  # the part of it that is asked
-        metered = MeteredBundles(taker.service)
-        await metered.follow({row.bundle for row in rows_of(taker)})
+        passed_s = iter(range(0, 10_000, 100))  # each time long after the last
+        metered = MeteredBundles(taker.service, lambda: next(passed_s))
+        await metered.follow(rows_of(taker))
         before = set(usage.resting)
         assert before == {topic for topic in TOPICS if any(holds(row, topic) for row in rows_of(taker))}
         moves, moved = giver.service.bundle_moves, rows_of(giver)
@@ -181,13 +182,13 @@ async def test_what_quiet_topics_hold_is_metered_by_their_owner_alone(tmp_path: 
             await moves.give(row.bundle, taker.service.settings.broker_id)
         assert isinstance(taker.service.owners, SharedMember)
         await taker.service.owners.look()
-        await metered.follow({row.bundle for row in rows_of(taker)})
+        await metered.follow(rows_of(taker))
         assert set(usage.resting) == set(TOPICS) and min(usage.resting.values()) > 0
         back = taker.service.bundle_moves
         assert back is not None
         for row in [row for row in rows_of(taker) if row.bundle in {each.bundle for each in moved}]:
             await back.give(row.bundle, giver.service.settings.broker_id)
-        await metered.follow({row.bundle for row in rows_of(taker)})
+        await metered.follow(rows_of(taker))
         assert set(usage.resting) == before
         taker.service.metering.usage = recording
 

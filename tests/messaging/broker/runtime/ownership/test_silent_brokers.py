@@ -1,0 +1,63 @@
+"""Listings of all brokers, while one of them does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.base import Method, Request
+from messaging.adminrpc.methods import PROBLEMS_LIST, TOPICS_LIST
+from messaging.adminrpc.problems import ProblemsList
+from messaging.adminrpc.topics import TopicsList
+from messaging.broker.runtime.ownership.shared_member import SharedMember
+from messaging.broker.runtime.ownership.silence import SILENT_S, Silence
+from messaging.errors import NotReady
+from messaging.storage.sql.meta_store import SqlMetaStore
+from tests.support.brokers.fleet import shared_broker
+from tests.support.brokers.running_broker import RunningBroker
+
+SOON_S = SILENT_S + 3.0  # for a busy machine; a call gives up after 7 s
+EVERYTHING = ProblemsList(of_tenants=[], of_namespaces=[], everywhere=True, problems_max=1)
+
+
+async def ask(broker: RunningBroker, method: Method[Any, Any], request: Request) -> Any:
+    return await asyncio.wait_for(broker.admin.methods[method.name](request), SOON_S)
+
+
+async def test_a_broker_that_hangs_costs_a_listing_a_second_and_is_named(tmp_path: Path, metadata_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:  # takes connections, and never answers
+        async with shared_broker(tmp_path, metadata_url, 1) as broker:
+            member = broker.service.owners
+            assert isinstance(member, SharedMember)
+            (own,) = member.owners.sessions.values()
+            other = own.addresses | {"rpc_url": f"http://127.0.0.1:{hanging.getsockname()[1]}"}
+
+            meta = broker.service.storage.meta
+            assert isinstance(meta, SqlMetaStore)
+            await meta.ownership.open_session("hanging", other)
+            await member.look()
+            found = await ask(broker, PROBLEMS_LIST, EVERYTHING)
+            assert found.unreachable == ["hanging"]
+            with pytest.raises(NotReady, match="hanging did not answer"):
+                found.whole()
+            with pytest.raises(NotReady, match="does not answer"):
+                await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))
+
+
+def test_whoever_answers_anything_is_not_silent() -> None:
+    now_s = 100.0
+    silence = Silence(lambda: now_s)
+    silence.asked("a")
+    now_s += SILENT_S - 0.1
+    silence.asked("a")
+    assert not silence.is_silent("a") and not silence.is_silent("b")
+    now_s += 0.2
+    assert silence.is_silent("a")
+    silence.answered("a")
+    assert not silence.is_silent("a")
+    silence.asked("a")
+    assert not silence.is_silent("a")
