@@ -1,6 +1,6 @@
 """The upgrade campaign: a platform of an earlier release gets this one, process by process, under stock clients; and goes back.
 
-    python -m tests.compat.upgrade_campaign --from 0f619015 --brokers 3 --postgresql postgresql://me@host/database
+    python -m tests.compat.upgrade_campaign --from 0f619015 --brokers 3
 
 The earlier release is checked out and installed into a folder of its own. Its brokers, web process and worker are started one by
 one, as services of a machine are, and filled (`backup_world.py`). Stock producers and consumers of the SDK then work all the time,
@@ -191,6 +191,8 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--postgresql", default="", help="URL of a server: everything is in a new database there, not in files")
     chosen = parser.parse_args()
+    if chosen.postgresql and chosen.brokers != 1:
+        parser.error("several brokers of one machine have their logs in files: with --postgresql choose --brokers 1")
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
         database = stack.enter_context(other_database(chosen.postgresql)) if chosen.postgresql else ""
