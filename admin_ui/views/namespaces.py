@@ -65,8 +65,8 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
 
 COLUMNS = (
     ("topic", gettext_lazy("Topic"), ""),
-    ("rate_in", "In/s", "number"),
-    ("rate_out", "Out/s", "number"),
+    ("rate_in", gettext_lazy("In/s"), "number"),
+    ("rate_out", gettext_lazy("Out/s"), "number"),
     ("throughput_in", gettext_lazy("Bytes in"), "number wide"),
     ("throughput_out", gettext_lazy("Bytes out"), "number wide"),
     ("backlog_entries", gettext_lazy("Backlog"), "number"),
