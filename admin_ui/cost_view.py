@@ -13,9 +13,9 @@ from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import charts, costs
 from workers.billing.present import quantity_text
+from workers.billing.usage_lines import DAYS_MAX
 from workers.rating.units import METERS
 
-DAYS_MAX = 400
 FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
 SERIES_MAX = 8

@@ -17,8 +17,7 @@ from messaging.permissions.model import Action
 from tenants.http.audit_export import PiecewiseResponse
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.billing.rest import DAYS_MAX
-from workers.billing.usage_lines import FORMATS, LEVELS, usage_lines
+from workers.billing.usage_lines import DAYS_MAX, FORMATS, LEVELS, usage_lines
 from workers.models import UsageRun
 from workers.requests import request_usage_run
 

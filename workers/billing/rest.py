@@ -22,13 +22,12 @@ from tenants.scoping import tenant_scope
 from workers.billing import actions, costs, drilldown, headers, shapes, usage
 from workers.billing.files import write_usage
 from workers.billing.models import Credit, Invoice, PlanAssignment, PricePlanVersion
-from workers.billing.usage_lines import FORMATS, LEVELS, usage_lines
+from workers.billing.usage_lines import DAYS_MAX, FORMATS, LEVELS, usage_lines
 
 SPAN = [
     OpenApiParameter("first", OpenApiTypes.DATE, description="First day, UTC; default: the first of this month."),
     OpenApiParameter("last", OpenApiTypes.DATE, description="Last day, UTC; default: today."),
 ]
-DAYS_MAX = 400
 PIECE_BYTES = 256 << 10
 
 
