@@ -20,7 +20,9 @@ from messaging.permissions.model import Action
 from tenants import actions
 from tenants.models import (
     AuditRecord,
+    FailureDomain,
     Invitation,
+    IsolationPolicy,
     Key,
     Membership,
     Namespace,
@@ -35,6 +37,7 @@ from tests.support.recycled_namespaces import recycled_namespace, recycled_tenan
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
 from workers.alerts.models import AlertRule
+from workers.alerts.rule_actions import delete_rule
 from workers.audit_streams.models import AuditStream
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
@@ -97,6 +100,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "api:role"): {"actions": ["produce"]},
     ("POST", "api:namespaces"): {"name": "fresh"},
     ("PUT", "api:tenant-labels"): {"labels": {"team": "payments"}},
+    ("PUT", "api:tenant-masked-fields"): {"masked_fields": ["$..card"]},
     ("PUT", "api:policies"): {"message_ttl_s": 60},
     ("PATCH", "api:policies"): {"message_ttl_s": 61},
     ("PUT", "api:permission"): {"actions": ["produce"]},
@@ -144,6 +148,14 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "billing:report-schedules"): {"name": "Daily", "every": "day", "by": "topic"},
     ("PATCH", "billing:report-schedule"): {"by": "namespace"},
     ("POST", "billing:credits"): {"title": "Welcome", "currency": "EUR", "amount": "5.00"},
+    ("POST", "admin_v2:anti-affinity"): "apart",
+    ("POST", "admin_v2:cluster-domain"): {"brokers": ["b1"]},
+    ("POST", "admin_v2:cluster-isolation-policy"): {
+        "namespaces": ["acme/orders"],
+        "primary": ["b1"],
+        "secondary": [],
+        "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "80"}},
+    },
     ("PUT", "admin_v2:partitions"): 2,
     ("POST", "admin_v2:partitions"): 3,
 }
@@ -230,6 +242,12 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     job_state = RedriveJob.State.PAUSED if row == ("POST", "api:redrive-resume") else RedriveJob.State.RUNNING
     RedriveJob.unscoped.update_or_create(id="j1", defaults={"target": TARGET, "subscription": "s", "state": job_state, **of_acme})
     AlertRule.unscoped.update_or_create(id="a1", defaults={"name": "backlog", "kind": "backlog_bytes", **of_acme})
+    if row[0] == "DELETE":
+        FailureDomain.objects.update_or_create(name="g", defaults={"brokers": ["b1"]})
+        isolated = {"namespaces": ["acme/orders"], "primary": ["b1"], "min_limit": 1, "usage_threshold": 80, "unload_scope": "none"}
+        IsolationPolicy.objects.update_or_create(name="p", defaults=isolated)
+    if row == ("POST", "api:alert-rule-restore"):
+        delete_rule(world.admin, "acme", "a1")
     del of_acme["topic"]
     if row[0] == "DELETE" and row[1].endswith("audit-stream"):
         whose = of_acme if row[1] == "api:audit-stream" else {**of_acme, "tenant": "", "tenant_uid": ""}
@@ -308,6 +326,8 @@ OF_THE_PLATFORM = {
     ("PUT", "api:platform-audit-stream"), ("DELETE", "api:platform-audit-stream"), ("DELETE", "api:recycled-tenant"),
     ("PUT", "api:platform-notifications"), ("POST", "api:audit-heads"), ("POST", "api:audit-verification"),
     ("POST", "admin_v2:brokers-dynamic-value"), ("DELETE", "admin_v2:brokers-dynamic-name"),
+    ("POST", "admin_v2:cluster-domain"), ("DELETE", "admin_v2:cluster-domain"),
+    ("POST", "admin_v2:cluster-isolation-policy"), ("DELETE", "admin_v2:cluster-isolation-policy"),
     ("POST", "api:tenants"), ("DELETE", "api:task-run"), ("POST", "api:task-run-requeue"), ("PUT", "billing:issuer"),
 }  # fmt: skip
 
