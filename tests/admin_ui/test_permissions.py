@@ -1,4 +1,5 @@
-"""Every page against every kind of person: the permission table against the URL configuration, and what each person gets."""
+"""Every page against every kind of person: the permission table against the URL configuration, and what each person gets; and what
+each page says while the broker is away."""
 
 from __future__ import annotations
 
@@ -84,6 +85,12 @@ HIDDEN = (
 )  # of superusers, with a tenant in the address
 # Pages that exist only where there is a sign-in provider: `tests/admin_ui/sign_in/test_openid.py` tries them.
 OF_PROVIDERS = ("openid_connect_login", "openid_connect_callback", "socialaccount_login_cancelled")
+AWAY = "is not responding"
+# What is told in another way while the broker is away.
+TOLD_AS = {
+    "console:ceilings": "unknown",  # each use of a ceiling
+    "console:delayed_chart": "",  # a picture in a page that says it
+}
 ROWS = sorted((method, name) for method, name in CONSOLE if method != "WEBSOCKET" and name not in OF_PROVIDERS)
 
 
@@ -319,3 +326,29 @@ def test_a_person_who_was_deactivated_is_out(browse: Callable[[str], Client]) ->
     client = browse("owner")
     User.objects.filter(username="owner").update(is_active=False)
     assert client.get("/tenants/acme").status_code == 302
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_whatever_needs_the_broker_says_that_it_is_away(
+    method: str, broker: ConsoleBroker, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admin_ui.views.usage.request_usage_run", lambda requested_by: "run-1")  # there is no worker here
+    asked, failed = [], {}
+    for name in [name for of, name in ROWS if of == method]:
+        with taken_back():
+            where = prepare(name, "superuser", broker)
+            cache.clear()
+            fault = broker.cut()
+            fault.surely = False
+            client = browse("superuser")
+            response = client.generic(method, where)
+            if response.status_code == 302 and fault.fired:
+                response = client.get(response["Location"])  # what is told is told there
+            broker.mend()
+            body = "" if response.streaming else response.content.decode(errors="replace")
+            if fault.fired:
+                asked.append(name)
+            if response.status_code >= 500 or (fault.fired and TOLD_AS.get(name, AWAY) not in body):
+                failed[name] = response.status_code
+    assert failed == {}
+    assert len(asked) > 10, asked
