@@ -35,6 +35,8 @@ def create_namespace(
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
+    if MASKED in valid:  # it would hold in place of what is masked in the whole tenant
+        require(actor, Action.CONSUME, Resource(tenant, name))
     if not Tenant.unscoped.filter(name=tenant).exists():  # it may be in the recycle bin, with a namespace of this name
         raise NotFound(f"tenant {tenant!r} does not exist")
     check_not_recycled(name)

@@ -216,5 +216,11 @@ def test_rules_with_patterns_call_the_webhook_so_often_a_day_and_others_always(
     assert send(3, pattern).startswith("not called") and len(called) == 2
     assert (send(4, alone), send(5, None)) == ("answered 200", "answered 200")
     assert Notice.unscoped.filter(kind="webhook_limit").count() == 1, "it is said once a day"
+    pattern_id = OfRule(pattern.id)
+    pattern.delete()
+    again = rule(clock)
+    assert send(6, again).startswith("not called"), "a rule that is deleted and made again calls no more often"
+    left = say(clock(), TenantRef("acme", "u1"), "alert_fired", "left", "left", "X", of=pattern_id)
+    assert left is not None and run_recorded(limited, SEND_NOTICE, "left", send_notice, notice=left.id)["webhook"].startswith("not")
     clock.advance(86_400)
-    assert send(6, pattern) == "answered 200"
+    assert send(7, again) == "answered 200"

@@ -191,14 +191,15 @@ def _call(environment: Environment, target: NotificationTarget, notice: Notice) 
 
 
 def _of_pattern(notice: Notice) -> bool:
-    return bool(notice.rule) and AlertRule.objects.filter(id=notice.rule, is_pattern=True).exists()
+    """Or of a rule that was deleted, which may have had one: a rule is not made anew to call more often."""
+    return bool(notice.rule) and not AlertRule.objects.filter(id=notice.rule, is_pattern=False).exists()
 
 
 def _pattern_calls(tenant_uid: str, now: datetime) -> int:
-    """Of the notices of the day those of rules with a pattern for which the webhook was called."""
+    """Of the notices of the day those of rules with a pattern, and of deleted ones, for which the webhook was called."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    rules = AlertRule.objects.filter(tenant_uid=tenant_uid, is_pattern=True).values("id")
-    of_day = Notice.objects.filter(tenant_uid=tenant_uid, at__gte=midnight, rule__in=rules)
+    others = AlertRule.objects.filter(tenant_uid=tenant_uid, is_pattern=False).values("id")
+    of_day = Notice.objects.filter(tenant_uid=tenant_uid, at__gte=midnight).exclude(rule="").exclude(rule__in=others)
     return of_day.filter(delivered__webhook__startswith=CALLED).count()
 
 

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TypeAlias, cast
 
 from messaging.bookkeeper.config import Config
@@ -176,7 +177,8 @@ class PlainConnection(BookieConnection):
 
     def __init__(self, config: Config, lost: Callable[[str], None]) -> None:
         super().__init__(config, lost)
-        self._asked: dict[Asked, list[int]] = {}  # those that wait for the same answer, by the ids that they have here
+        # Those that wait for the same answer, by the ids that they have here; what was asked last is last.
+        self._asked: dict[Asked, list[int]] = {}
 
     def add(self, ledger_id: int, entry_id: int, key: bytes, body: Body, recovery: bool, answered: Answered) -> None:
         assert not recovery, "an answer to it could be taken for that to a writer's"
@@ -192,8 +194,16 @@ class PlainConnection(BookieConnection):
     def _ask(self, asked: Asked, txn_id: int | None) -> bool:
         if txn_id is None:
             return False
-        self._asked.setdefault(asked, []).append(txn_id)
+        waiting = [earlier for earlier in self._asked.pop(asked, ()) if earlier in self._requests]
+        self._asked[asked] = [*waiting, txn_id]
         return True
+
+    def _expire(self) -> None:
+        """What a bookie never answers is not kept for it."""
+        super()._expire()
+        expired = list(takewhile(lambda asked: self._asked[asked][-1] not in self._requests, self._asked))
+        for asked in expired:
+            del self._asked[asked]
 
     def _packet_received(self, packet: bytes) -> None:
         if not plain_packets.is_plain(packet):

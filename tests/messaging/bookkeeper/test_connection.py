@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.core.entries import Digest, DigestType
 from messaging.bookkeeper.core.packets import Answer, Status
+from messaging.bookkeeper.core.plain_packets import Asked
 from messaging.bookkeeper.shell.connection import BookieConnection, PlainConnection
 from tests.support.bookkeeper.fake_bookie import FakeBookie, FakeCluster
 from tests.support.waiting import eventually
@@ -61,6 +63,22 @@ async def test_plain_requests_for_the_same_have_the_same_answer(cluster: FakeClu
     assert connection.outstanding_bytes == len(body), "the add of the same entry is not answered by a read"
     connection.close()
     assert [answer.status for answer in answers[3:]] == [Status.CONNECTION_LOST] * 2 and len(lost) == 1
+
+
+async def test_what_a_bookie_never_answers_is_not_kept(cluster: FakeCluster) -> None:
+    """Each request that timed out left what it waited for behind, for as long as the connection was there."""
+    bookie = next(iter(cluster.bookies.values()))
+    connection = await _connected(bookie, Config(request_timeout_s=0.05), [], PlainConnection)
+    answers: list[Answer] = []
+    bookie.silent = True
+    for entry_id in range(50):
+        connection.read(1, entry_id, None, answers.append)
+        connection.read(1, 7, None, answers.append)
+    await eventually(lambda: len(answers) == 100)
+    assert {answer.status for answer in answers} == {Status.TIMED_OUT}
+    gc.collect()
+    assert not any(type(each) is Asked for each in gc.get_objects())
+    connection.close()
 
 
 async def test_a_bookie_that_breaks_the_protocol_is_left(cluster: FakeCluster) -> None:

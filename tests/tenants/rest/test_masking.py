@@ -241,3 +241,15 @@ def test_a_continuation_that_somebody_made_up_is_recorded(caller: Any) -> None:
     assert AuditRecord.unscoped.filter(action="message.browse").count() == 2, "it is another search"
     tom("GET", f"{AT}?{query}&after=-1.0.0.-1")
     assert AuditRecord.unscoped.filter(action="message.browse").count() == 3
+
+
+def test_who_may_not_consume_makes_no_namespace_without_the_masks_of_the_tenant(world: World, caller: Any) -> None:
+    """What is set on a namespace holds in place of what is set on its tenant: to make one was a way round."""
+    actions.set_tenant_policies(world.actor("olga"), "acme", {"masked_fields": RULES})
+    actions.set_member(world.actor("olga"), "acme", "tom", "operator")
+    tom, at = caller("tom"), "/api/v1/tenants/acme/namespaces"
+    for rules in ([], ["property:other"]):
+        refused = tom("POST", at, {"name": "lifted", "policies": {"masked_fields": rules}})
+        assert refused.status_code == 403, refused.content
+    assert tom("POST", at, {"name": "plain"}).status_code == 201, "the masks of the tenant hold there"
+    assert caller("olga")("POST", at, {"name": "open", "policies": {"masked_fields": []}}).status_code == 201

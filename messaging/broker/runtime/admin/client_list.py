@@ -10,6 +10,7 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.peers import Peer
 from messaging.errors import InvalidValue
+from messaging.permissions.model import tenant_of_key_role
 
 LOOK_COST = 2  # at one connection, in units of `core/turns/command_costs.py`; and as much for each thing that is open on it
 TOPICS_MAX = 3  # of one connection
@@ -57,7 +58,7 @@ class ClientListHandlers:
         if peer.closed or principal is None or principal.service:
             return None
         producers, consumers = ([name for name in names if not tenant or name.tenant == tenant] for names in peer.open_topics())
-        if tenant and not producers and not consumers and not principal.role.endswith(f"@{tenant}"):
+        if tenant and not producers and not consumers and tenant_of_key_role(principal.role) != tenant:
             return None
         return ClientConnection(
             address=peer.peer,

@@ -32,6 +32,7 @@ from messaging.errors import StorageFailed
 
 PAGE_ENTITIES = 2
 Truth = dict[tuple[str, str], dict[str, Any]]
+FIRST: dict[str, dict[str, Any]] = {"isolation": {"namespaces": ["t/.*"], "primary": ["b"]}}  # what is not valid is not told
 _ids = count()
 
 
@@ -45,7 +46,7 @@ class ControlPlane:
         self.truths: list[Truth] = [{}]  # by version
         for kind in KINDS:
             for key in "ab":
-                self.say(kind, key, {"role": "r"})  # more than a page of everything holds
+                self.say(kind, key, FIRST.get(kind, {"role": "r"}))  # more than a page of everything holds
 
     @property
     def version(self) -> int:
@@ -84,6 +85,8 @@ STATES: dict[str, st.SearchStrategy[dict[str, Any] | None]] = {
     "namespace": st.none() | st.builds(lambda role: {"grants": {role: ["produce"]}}, st.sampled_from("rst")),
     "topic": st.none() | st.builds(lambda ttl_s: {"policies": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
     "broker": st.none() | st.builds(lambda ttl_s: {"settings": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
+    "failure_domain": st.none() | st.builds(lambda broker_id: {"brokers": [broker_id]}, st.sampled_from("rst")),
+    "isolation": st.none() | st.builds(lambda broker_id: {**FIRST["isolation"], "primary": [broker_id]}, st.sampled_from("rst")),
     "issuer": st.none() | st.builds(lambda audience: {"audience": audience}, st.sampled_from("rst")),
     "recycled": st.none() | st.builds(lambda uid: {"tenant_uid": uid}, st.sampled_from("rst")),
     "key": st.none() | st.builds(lambda revoked: {"role": "r", "revoked": revoked}, st.booleans()),

@@ -7,6 +7,7 @@ import pytest
 from messaging.adminrpc.clients import ClientConnection, ClientsList, ClientsListed
 from messaging.broker.runtime.admin.merging import client_list
 from messaging.errors import InvalidValue, NotReady
+from messaging.permissions.model import Principal
 from tests.support.clients.consuming import TOPIC, filled
 from tests.support.worlds.broker_world import BrokerWorld
 
@@ -29,6 +30,16 @@ async def test_each_connection_says_what_is_open_on_it(world: BrokerWorld) -> No
     assert (await listed(world, tenant="other")).total == 0
     assert (await listed(world, words="no such client")).rows == []
     assert (await listed(world, words=row.address.upper())).total >= 1
+
+
+async def test_roles_of_no_tenant_are_in_no_tenants_list_whatever_they_are_called(world: BrokerWorld) -> None:
+    await world.connected("stranger")
+    (peer,) = world.service.peers.connections
+    peer.principal = Principal("writer@acme")
+    assert (await listed(world, tenant=TENANT)).total == 1, "a key of the tenant, with nothing open"
+    for role in ("external:mallory@acme", "certificate:mallory@acme", "user:mallory@acme"):
+        peer.principal = Principal(role)
+        assert (await listed(world, tenant=TENANT)).rows == [], role
 
 
 async def test_rows_are_as_many_as_asked_for_in_the_order_asked_for(world: BrokerWorld) -> None:
