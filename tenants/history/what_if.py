@@ -1,18 +1,22 @@
 """What a change of policies would have done to the recorded traffic of a tenant, a namespace, a topic or a subscription.
 
 Reads history and what is set, and asks no broker: it is answered while none is up. Bounded: so many topics, those of which
-something was heard last, and so many series; what is left out is counted.
+something was heard last, so many series, and so much time, of one question of a tenant at a time; what is left out is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from messaging.bodies import one_of
+from messaging.errors import QuotaExceeded
 from messaging.history.cells import Cell
 from messaging.history.points import DAY_MS, HOUR_MS, MINUTE_MS
 from messaging.history.what_if import (
@@ -41,8 +45,12 @@ ROWS_MAX = 2_000  # of series that are looked through
 TOPICS_MAX = 50
 SERIES_MAX = 100
 FINDINGS_MAX = 200
+LOOK_S_MAX = 5.0  # at series; then as long again at what retention would keep. The first one is always looked at
 RETENTION = ("retention_time_min", "retention_size_mb")
 _FOREVER_MS = HOURS_KEPT_MS - DAY_MS
+_lock = threading.Lock()
+_under_way: set[str] = set()  # uids of tenants
+T = TypeVar("T")
 
 
 class PolicyFinding(msgspec.Struct, kw_only=True):
@@ -77,7 +85,9 @@ class PolicyWhatIf(msgspec.Struct, kw_only=True):
     step_seconds: int
     known_seconds: Annotated[float, Meta(description="So much of the span is known of what the change is about.")]
     topics_looked_at: int
-    topics_left_out: Annotated[int, Meta(description="Topics beyond the first 50, and series beyond the first 100.")]
+    topics_left_out: Annotated[
+        int, Meta(description="Topics beyond the first 50, and series beyond the first 100 or 5 seconds of work.")
+    ]
     findings: Annotated[list[PolicyFinding], Meta(description="At most 200; the longest first.")]
     retention: RetentionFinding | None
     unknown: Annotated[list[str], Meta(description="Policies of the change that history says nothing of.")]
@@ -107,13 +117,50 @@ class _Place(NamedTuple):
 
 
 def what_if(changing: PolicyChangeAsked, span: AskedSpan, now_ms: int) -> PolicyWhatIf:
-    """The caller has checked the permission and the values, and is in the scope of the tenant. Blocks on the database."""
+    """The caller has checked the permission and the values, and is in the scope of the tenant. Blocks on the database. Raises
+    `QuotaExceeded` while another question of the tenant is being answered in this process."""
+    with _alone(changing.tenant):
+        return _what_if(changing, span, now_ms)
+
+
+@contextmanager
+def _alone(tenant: Tenant) -> Iterator[None]:
+    with _lock:
+        if tenant.uid in _under_way:
+            raise QuotaExceeded(
+                f"tenant {tenant.name} has another change held against history just now: ask again when that is done"
+            )
+        _under_way.add(tenant.uid)
+    try:
+        yield
+    finally:
+        with _lock:
+            _under_way.discard(tenant.uid)
+
+
+class _InTime:
+    """Hands out what there is time for. `left_out`: how many of them there was none for."""
+
+    def __init__(self) -> None:
+        self.left_out = 0
+
+    def of(self, items: Sequence[T]) -> Iterator[T]:
+        ends_s = time.monotonic() + LOOK_S_MAX
+        for number, item in enumerate(items):
+            if number and time.monotonic() >= ends_s:
+                self.left_out = max(self.left_out, len(items) - number)
+                return
+            yield item
+
+
+def _what_if(changing: PolicyChangeAsked, span: AskedSpan, now_ms: int) -> PolicyWhatIf:
     names, others = replayed_of(changing.changes)
     retention = [name for name in others if name in RETENTION]
     unknown = [name for name in others if name not in RETENTION]
     places, looked_at, left_out = _places(changing, {REPLAYED[name].scope for name in names}, topics=bool(retention))
     findings: list[PolicyFinding] = []
-    for scope, each in places:
+    in_time = _InTime()
+    for scope, each in in_time.of(places if names else []):
         changed = [name for name in names if REPLAYED[name].scope is scope]
         before, after = _values(changing, each.levels, changed)
         relative = [name for name in changed if is_relative(name, after)]
@@ -125,15 +172,17 @@ def what_if(changing: PolicyChangeAsked, span: AskedSpan, now_ms: int) -> Policy
             findings += [_finding(name, limit, each.subject, cells, after) for name, limit in limits.items()]
     findings.sort(key=lambda found: (-found.at_least_seconds, -found.at_most_seconds, found.topic, found.subscription))
     whole = Subject(changing.tenant.uid, changing.namespace, changing.topic, changing.subscription)
+    of_topics = [each for scope, each in places if scope is Scope.TOPIC]
+    kept = _retention(changing, of_topics, now_ms, in_time) if retention else None
     return PolicyWhatIf(
         begins=time_text(span.from_ms),
         ends=time_text(span.until_ms),
         step_seconds=span.step_ms // 1000,
         known_seconds=known_ms(read(whole, span.from_ms, span.until_ms, span.step_ms)) / 1000,
         topics_looked_at=looked_at,
-        topics_left_out=left_out,
+        topics_left_out=left_out + in_time.left_out,
         findings=findings[:FINDINGS_MAX],
-        retention=_retention(changing, [each for scope, each in places if scope is Scope.TOPIC], now_ms) if retention else None,
+        retention=kept,
         unknown=unknown,
     )
 
@@ -162,11 +211,11 @@ def _finding(name: str, limit: float, subject: Subject, cells: Sequence[Cell], a
     )
 
 
-def _retention(changing: PolicyChangeAsked, places: Sequence[_Place], now_ms: int) -> RetentionFinding | None:
+def _retention(changing: PolicyChangeAsked, places: Sequence[_Place], now_ms: int, in_time: _InTime) -> RetentionFinding | None:
     """None: it keeps nothing of what is acknowledged, or no topic has another than before."""
     kept = known = widest = 0
     forever = differs = False
-    for each in places:
+    for each in in_time.of(places):
         before, after = _values(changing, each.levels, RETENTION)
         time_min, size_mb = (after[name] for name in RETENTION)
         if before == after or not time_min or not size_mb:

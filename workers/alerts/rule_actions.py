@@ -6,12 +6,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from messaging.adminrpc.methods import TOPICS_PARTITIONS
 from messaging.adminrpc.topics import PartitionsGet
-from messaging.errors import InvalidValue, NotFound, PreconditionFailed
+from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker
@@ -149,7 +149,11 @@ def restore_rule(actor: Actor, tenant: str, rule_id: str) -> AlertRule:
             raise NotFound(f"no alert rule {rule_id[:64]!r} was deleted in the last {UNDO_H} hours")
         fields = {name: deleted.fields[name] for name in KEPT}
         _check_count(tenant, is_pattern=fields["is_pattern"])
-        rule = AlertRule.objects.create(id=rule_id, tenant=tenant, tenant_uid=uid_of(tenant), created_at=now, **fields)
+        try:
+            with transaction.atomic():
+                rule = AlertRule.objects.create(id=rule_id, tenant=tenant, tenant_uid=uid_of(tenant), created_at=now, **fields)
+        except IntegrityError:
+            raise Conflict(f"alert rule {rule_id} is there again: somebody else took its deletion back just now") from None
         record(actor, "alert_rule.restore", tenant, f"alert rule {rule.name}", after={"id": rule_id, "topic": rule.topic})
     return rule
 

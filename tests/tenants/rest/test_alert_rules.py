@@ -83,6 +83,28 @@ def test_a_deleted_rule_is_there_again_with_what_it_said(world: World, caller: A
         assert rule_actions.former_rules(later, 9) == []
 
 
+def test_who_takes_a_deletion_back_while_somebody_else_does_is_told_so(
+    world: World, caller: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.broker.add(TOPIC, "s")
+    olga = caller("olga")
+    at = f"{RULES}/{olga('POST', RULES, rule()).json()['id']}"
+    assert olga("DELETE", at).status_code == 204
+    looked: list[Any] = []
+
+    def while_another_does(now: datetime, limit: int) -> list[Any]:
+        deleted = former_rules(now, limit)
+        if not looked:
+            looked.append(deleted)
+            assert olga("POST", f"{at}/restore").status_code == 200
+        return deleted
+
+    former_rules = rule_actions.former_rules
+    monkeypatch.setattr(rule_actions, "former_rules", while_another_does)
+    late = olga("POST", f"{at}/restore")
+    assert late.status_code == 409 and "somebody else" in late.json()["detail"]
+
+
 def test_partitions_of_a_rule_are_limited(world: World, caller: Any) -> None:
     partitioned(world, TOPIC, PARTITIONS_MAX + 1)
     response = caller("olga")("POST", RULES, rule())

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from messaging.history.cells import Cell
 from messaging.history.points import HOUR_MS, MINUTE_MS
 from messaging.times import time_text
+from tenants.history import what_if
+from tenants.history.reading import read
 from tenants.models import Namespace, Tenant
 from tests.support.told_history import minutes, tell
 from tests.tenants.world import Caller, World
@@ -113,3 +116,34 @@ def test_what_cannot_be_set_is_refused_as_setting_it_is(olga: Caller, span: str)
     assert wrong.status_code == 400
     assert olga("POST", f"{N}/policies/what-if?span=1y", {"message_ttl_s": 5}).status_code == 400
     assert olga("POST", f"{N}/topics/none/policies/what-if", {"message_ttl_s": 5}).status_code == 404
+
+
+def test_a_question_takes_so_much_time_and_says_what_it_left_out(olga: Caller, span: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty topics and as many subscriptions took a web process 22 seconds, and a tenant could ask often at once."""
+    whole = ask(olga, N, span, publish_rate_messages=8)
+    monkeypatch.setattr(what_if, "LOOK_S_MAX", 0)
+    found = ask(olga, N, span, publish_rate_messages=8)
+    assert (len(whole["findings"]), whole["topics_left_out"]) == (3, 0)
+    assert (len(found["findings"]), found["topics_left_out"]) == (1, 2)
+    kept = ask(olga, N, span, retention_time_min=300, retention_size_mb=-1)
+    assert kept["retention"]["bytes_at_most"] > 0 and kept["topics_left_out"] == 2
+
+
+def test_a_tenant_has_one_question_answered_at_a_time_and_others_theirs(
+    olga: Caller, caller: Callable[[str], Caller], span: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    during: list[int] = []
+
+    def reading(*asked: Any) -> list[Cell]:
+        if not during:
+            during.append(0)
+            again = olga("POST", f"{N}/policies/what-if{span}", {"publish_rate_messages": 8})
+            assert "another change" in again.json()["detail"]
+            other = caller("sam")("POST", f"/api/v1/tenants/other/namespaces/things/policies/what-if{span}", {})
+            during[:] = [again.status_code, other.status_code]
+        return read(*asked)
+
+    monkeypatch.setattr(what_if, "read", reading)
+    ask(olga, N, span, publish_rate_messages=8)
+    assert during == [429, 200]
+    ask(olga, N, span, publish_rate_messages=8)
