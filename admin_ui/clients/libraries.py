@@ -12,7 +12,8 @@ from typing import NamedTuple
 from admin_ui.translation.texts import gettext_lazy
 
 Version = tuple[int, int, int]
-_TEXT = re.compile(r"(?P<library>[A-Za-z][A-Za-z+#. _-]*?)[-_ ]*v?(?P<version>\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")
+_LIBRARY = re.compile(r"[A-Za-z][A-Za-z+#. _-]*")
+_VERSION = re.compile(r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?")
 
 
 class Problem(NamedTuple):
@@ -61,12 +62,14 @@ class Library(NamedTuple):
 
 
 def library_of(client: str) -> Library:
-    match = _TEXT.fullmatch(client) or _TEXT.match(client)
-    if match is None:
+    """Clients say what they like: it is looked at once from left to right, however long it is."""
+    found = _VERSION.search(client)
+    before = client[: found.start()] if found is not None else ""
+    if found is None or not _LIBRARY.fullmatch(before):
         return Library(client, None, ())
-    numbers = [int(part) for part in match["version"].split(".")]
+    numbers = [int(part) for part in found[0].split(".")]
     version = (numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 0)
-    name = match["library"]
+    name = before.removesuffix("v").rstrip("-_ ") or before
     known = tuple(
         problem
         for problem in PROBLEMS
