@@ -302,6 +302,8 @@ def _rows(changing: PolicyChangeAsked) -> tuple[dict[tuple[str, str], list[str]]
     further = series.count() - ROWS_MAX if len(found) > ROWS_MAX else 0
     rows: dict[tuple[str, str], list[str]] = {}
     for namespace, topic, subscription in found[:ROWS_MAX]:
+        if changing.topic not in ("", topic, str(parse_topic(topic).base)):  # it only begins alike, or in other letters
+            continue
         names = rows.setdefault((namespace, topic), [])
         if subscription and subscription not in names:
             names.append(subscription)

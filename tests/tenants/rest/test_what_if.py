@@ -147,3 +147,15 @@ def test_a_tenant_has_one_question_answered_at_a_time_and_others_theirs(
     ask(olga, N, span, publish_rate_messages=8)
     assert during == [429, 200]
     ask(olga, N, span, publish_rate_messages=8)
+
+
+def test_topics_whose_names_begin_alike_are_not_told_of(olga: Caller, span: str) -> None:
+    """Somebody may have one topic and not another whose name begins with its name, or differs in capital letters."""
+    begin_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS - 2 * HOUR_MS
+    uid = Tenant.unscoped.get(name="acme").uid
+    for batch, local in enumerate(("T-partition-0", "t-partition-0-secret"), 2):
+        topic = f"persistent://acme/orders/{local}"
+        tell(minutes(uid, "acme/orders", topic, "", begin_ms, BUSY), [(begin_ms, begin_ms + BUSY * MINUTE_MS)], batch)
+    found = ask(olga, f"{N}/topics/t", span, publish_rate_messages=8)
+    assert sorted(each["topic"].rpartition("/")[2] for each in found["findings"]) == ["t"]
+    assert len(ask(olga, N, span, publish_rate_messages=8)["findings"]) == 5
