@@ -28,6 +28,7 @@ SEEDS ?= 200
 STEPS ?= 1000000
 CALLS ?= 100000
 SEED ?= 1
+PAGES ?= 0
 
 .PHONY: help
 help: ## list the targets
@@ -81,6 +82,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 .PHONY: api-campaign
 api-campaign: setup $(VENV)/.installed-test ## make up 100,000 requests from the OpenAPI document and hold the answers against it; CALLS=10000 SEED=7
 	API_CALLS=$(CALLS) API_SEED=$(SEED) $(BIN)/python -m pytest -q -n 2 tests/tenants/rest/test_openapi.py -k answers_fit $(ARGS)
+
+.PHONY: keyboard
+keyboard: setup $(VENV)/.installed-test ## use every page of the console by Tab, and look at it on a phone; PAGES=20 SEED=7
+	KEYBOARD_PAGES=$(PAGES) KEYBOARD_SEED=$(SEED) $(BIN)/python -m pytest -q tests/admin_ui/browser/test_keyboard.py -k by_tab $(ARGS)
 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from admin_ui.alert_view import KINDS
 from admin_ui.forms import PLAIN
 from messaging.protocol.names import NAME_LENGTH_MAX
 from workers.alerts.models import AlertRule
@@ -20,8 +21,12 @@ class ThresholdForm(forms.Form):
     """What can be changed of a rule."""
 
     name = forms.CharField(max_length=200)
-    threshold = forms.IntegerField(min_value=1, initial=1000, max_value=_VALUE_MAX, help_text="It fires at this value.")
-    clear = forms.IntegerField(min_value=0, initial=800, max_value=_VALUE_MAX, help_text="It is over below this value.")
+    threshold = forms.IntegerField(
+        label="Fires at", min_value=1, initial=1000, max_value=_VALUE_MAX, help_text="It fires at this value."
+    )
+    clear = forms.IntegerField(
+        label="Over below", min_value=0, initial=800, max_value=_VALUE_MAX, help_text="It is over below this value."
+    )
     hold_s = forms.IntegerField(
         label="For seconds", min_value=0, max_value=86_400, initial=60, help_text="How long the value must be there."
     )
@@ -35,7 +40,7 @@ class ThresholdForm(forms.Form):
 
 
 class AlertRuleForm(ThresholdForm):
-    kind = forms.ChoiceField(choices=AlertRule.Kind.choices)
+    kind = forms.ChoiceField(choices=KINDS)
     topic = forms.CharField(
         max_length=3 * NAME_LENGTH_MAX,
         widget=forms.TextInput(attrs=PLAIN),

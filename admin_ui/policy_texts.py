@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from admin_ui.translation.figures import exact
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
 from messaging.policies.groups import GROUPS, Subject
@@ -22,6 +22,16 @@ from tenants.broker_settings import policy_defaults
 from tenants.models import AuditRecord
 
 _TEXT_LENGTH_MAX = 200
+_THIS = {
+    Level.TENANT: gettext_lazy("this tenant"),
+    Level.NAMESPACE: gettext_lazy("this namespace"),
+    Level.TOPIC: gettext_lazy("this topic"),
+}
+_THE = {
+    Level.TENANT: gettext_lazy("the tenant"),
+    Level.NAMESPACE: gettext_lazy("the namespace"),
+    Level.TOPIC: gettext_lazy("the topic"),
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ def groups(levels: Levels, scope: Level, words: str = "") -> list[GroupRows]:
     for group in GROUPS:
         rows = [_row(subject, levels, scope) for subject in group.subjects if _matches(subject, levels, scope, words)]
         if rows:
-            shown.append(GroupRows(group.name, group.title, rows, sum(row.is_set for row in rows), bool(words.strip())))
+            shown.append(GroupRows(group.name, gettext(group.title), rows, sum(row.is_set for row in rows), bool(words.strip())))
     return shown
 
 
@@ -126,7 +136,7 @@ def _matches(subject: Subject, levels: Levels, scope: Level, words: str) -> bool
 
 def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
     policy = found.policy
-    source = _default(policy) if found.level is Level.BROKER else f"the {found.level}"
+    source = _default(policy) if found.level is Level.BROKER else str(_THE[found.level])
     return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
 
 
@@ -135,7 +145,7 @@ def _default(policy: Policy) -> str:
 
 
 def _this(level: Level, scope: Level) -> str:
-    return f"this {level}" if level is scope else f"the {level}"
+    return str(_THIS[level] if level is scope else _THE[level])
 
 
 def retention(levels: Levels, defaults: Mapping[str, Any]) -> InForce:

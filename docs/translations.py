@@ -18,6 +18,7 @@ from babel.messages.pofile import read_po, write_po
 from django.template.base import DebugLexer, Token, TokenType
 from django.utils.translation.template import templatize
 
+from messaging.policies.groups import GROUPS
 from messaging.problems import steps
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,6 +57,8 @@ def found() -> Catalog:
                 catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)])
     for text in steps.TEXTS.values():
         catalog.add(text, None, [("messaging/problems/steps.py", 0)])
+    for group in GROUPS:
+        catalog.add(group.title, None, [("messaging/policies/groups.py", 0)])
     return catalog
 
 

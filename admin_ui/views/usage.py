@@ -49,11 +49,11 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         rows=usage_view.rows_of(day, level, tenants),
         rows_max=usage_view.ROWS_MAX,
         hours=marks,
-        hours_text=f"{missing} missing" if missing else "none missing",
+        hours_text=gettext("{missing} missing").format(missing=missing) if missing else gettext("none missing"),
         run=usage_view.newest_run(outcomes.SUCCEEDED),
         problem=usage_view.problem_of(last, detailed=request.actor.may(Action.SUPERUSER)),
         under_way=last is not None and last.outcome in (outcomes.REQUESTED, outcomes.RUNNING),
-        empty_text=(
+        empty_text=gettext(
             "Either there was no traffic on this day, or its usage has not been computed yet. Brokers record usage every minute "
             "and a Spark job aggregates it once an hour."
         ),

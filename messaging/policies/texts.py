@@ -12,6 +12,7 @@ from messaging.policies.model import Policy
 
 DURATION_UNITS: Mapping[str, int] = {"seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "milliseconds": 1}  # in ms
 SIZE_UNITS: Mapping[str, int] = {"bytes": 1, "bytes/s": 1, "MiB": 1 << 20}  # in bytes
+_BYTES = ("bytes", "bytes/s")
 _DURATIONS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
 _SIZES = {"PiB": 1 << 50, "TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 _WORDS = {
@@ -68,8 +69,14 @@ def said(policy: Policy, value: Any) -> str:
         return policy.words.get(value, str(value))
     per_s = "/s" if policy.unit == "bytes/s" else ""
     if value > 0 and (is_duration(policy) or is_size(policy)):
-        return policy.phrase.format(typed(policy, value) + per_s)
+        return policy.phrase.format(_said_size(int(value)) + per_s if policy.unit in _BYTES else typed(policy, value))
     return policy.phrase.format(f"{value:,} {policy.unit}".rstrip())
+
+
+def _said_size(size_bytes: int) -> str:
+    """What is a whole number of bytes only has its digits in groups."""
+    text = size_text(size_bytes)
+    return f"{size_bytes:,} B" if text.endswith(" B") else text
 
 
 def duration_text(milliseconds: int) -> str:

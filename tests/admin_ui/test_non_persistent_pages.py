@@ -33,9 +33,9 @@ def test_what_was_dropped_is_shown(browse: Browse, world: ConsoleBroker) -> None
     world.real.publish(TOPIC, b"one", b"two")
     for path in (PAGE, f"{PAGE}/detail"):
         page = text(browse("owner"), path)
-        assert ">Dropped</th>" in page and "2 messages were dropped" in page
+        assert ">Dropped</button>" in page and "2 messages were dropped" in page
         assert f"{PAGE}/subscriptions/s/dead-letters" not in page
-    assert ">Dropped</th>" not in text(browse("owner"), f"{NAMESPACE}/topics/placed")
+    assert ">Dropped</button>" not in text(browse("owner"), f"{NAMESPACE}/topics/placed")
 
 
 def test_partitions_lead_to_their_pages(browse: Browse, world: ConsoleBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -54,16 +55,19 @@ def route_of(address: str) -> str:
 
 
 class Crawl:
-    """Visits one address of each route that links lead to."""
+    """Visits one address of each route that links lead to, or `pages_max` of them in an order of `seed`."""
 
-    def __init__(self, page: Page, *starts: str) -> None:
+    def __init__(self, page: Page, *starts: str, pages_max: int = 0, seed: int = 0) -> None:
         self._page = page
         self._waiting = deque(starts)
+        self._pages_max, self._random = pages_max, random.Random(seed)
         self.visited: dict[str, str] = {}
 
     def __call__(self, look: Callable[[Page, str], None]) -> None:
         seen = {route_of(start) for start in self._waiting}
-        while self._waiting:
+        while self._waiting and not (self._pages_max and len(self.visited) >= self._pages_max):
+            if self._pages_max:
+                self._waiting.rotate(-self._random.randrange(len(self._waiting)))
             address = self._waiting.popleft()
             answer = self._page.goto(address)
             assert answer is not None and (answer.status < 400 or address == "/nowhere"), f"{address}: {answer and answer.status}"

@@ -23,6 +23,15 @@ REACHABLE = """() => {
 }"""
 # What is refreshed meanwhile would be another element: no answer comes any more.
 HELD_STILL = "() => { XMLHttpRequest.prototype.send = () => {}; }"
+# A field that takes the focus by itself, or a place in the address, is where Tab would go on from: it is to begin at the top.
+FROM_THE_TOP = """() => {
+  const top = document.createElement('span');
+  top.tabIndex = -1;
+  document.body.prepend(top);
+  top.focus();
+  top.remove();
+  scrollTo(0, 0);
+}"""
 # How the element that has the focus shows it: an outline, or a border or background that it has only then.
 FOCUSED = """() => {
   const it = document.activeElement;
@@ -78,15 +87,18 @@ LEFT_OUT = """() => {
 def unreachable(page: Page) -> list[str]:
     """What Tab does not reach, not in the order of the page, or without showing that it has the focus; and where it is caught."""
     page.evaluate(HELD_STILL)
-    page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
+    page.evaluate(FROM_THE_TOP)
     expected = page.evaluate(REACHABLE)
     wrong, seen = list[str](), list[int]()
-    presses = 0
+    presses, ends = 0, 0
     while len(seen) < len(expected) + 2:
         page.keyboard.press("Tab")
         focused = page.evaluate(FOCUSED)
-        if focused is None:  # behind the last one: the browser's own
-            break
+        if focused is None:  # behind the last one is the browser's own, and behind that what comes before the first by its tabindex
+            ends += 1
+            if ends == 2:
+                break
+            continue
         order = focused["order"]
         presses = presses + 1 if seen and order == seen[-1] else 0
         if presses > focused["parts"]:

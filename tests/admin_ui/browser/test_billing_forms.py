@@ -31,5 +31,6 @@ def test_a_price_plan_is_published_by_keyboard(visit: Callable[..., Page]) -> No
     price.get_by_label("Tiers").fill("10 0.50\nabove 0.30")
     page.get_by_role("button", name="Publish").press("Enter")
     page.wait_for_url("**/price-plans")
-    expect(page.get_by_role("row").filter(has_text="team")).to_contain_text("To come")
+    # A plan's first version begins with this month, as the form offers it.
+    expect(page.get_by_role("row").filter(has_text="team")).to_contain_text("In force")
     assert PricePlanVersion.objects.get().document["prices"][0]["tiers"] == [{"up_to": "10", "price": "0.50"}, {"price": "0.30"}]
