@@ -42,7 +42,8 @@ class ClientsList(Request, kw_only=True):
 
 
 class ClientConnection(msgspec.Struct, kw_only=True):
-    """`producers`, `consumers`: of the tenant that was asked for. `topics`: some of theirs, full names."""
+    """`key_id`: "" for a key of another tenant than was asked for. `producers`, `consumers`: of the tenant that was asked for.
+    `topics`: some of theirs, full names."""
 
     address: str
     client: str

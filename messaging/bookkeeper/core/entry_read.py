@@ -24,6 +24,7 @@ class EntryRead:
         self._asked: set[int] = set()
         self._reasons: list[str] = []
         self._transient = False
+        self._refused = ""  # by whom; the others may be of another mind
         self._done = False
 
     def start(self) -> Sequence[ReadAction]:
@@ -46,7 +47,8 @@ class EntryRead:
                 self._done = True
                 return [Arrived(entry, bookie)]
         elif status is Status.UNAUTHORIZED:
-            return self._fail(WrongPassword(f"bookie {bookie} refused this client", self._metadata.ledger_id))
+            self._refused = bookie
+            self._reasons.append(f"{bookie}: {status.name}")
         else:
             self._reasons.append(f"{bookie}: {status.name}")
             self._transient = self._transient or status not in (Status.NO_ENTRY, Status.NO_LEDGER)
@@ -54,6 +56,8 @@ class EntryRead:
         if actions or self._asked:
             return actions
         described = f"entry {self._metadata.ledger_id}:{self._entry_id} could not be read ({'; '.join(self._reasons)})"
+        if self._refused:
+            return self._fail(WrongPassword(f"bookie {self._refused} refused this client; {described}", self._metadata.ledger_id))
         if self._transient:
             return self._fail(Unavailable(described, self._metadata.ledger_id))
         return self._fail(CorruptEntry(f"{described}; no bookie that should have it has it undamaged", self._metadata.ledger_id))

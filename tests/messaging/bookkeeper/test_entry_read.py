@@ -28,6 +28,13 @@ def test_bookies_are_asked_one_after_the_other() -> None:
     assert read.slow() == []
 
 
+def test_one_bookie_that_refuses_does_not_keep_what_the_others_have() -> None:
+    read = EntryRead(METADATA, DIGEST, 1)
+    read.start()
+    assert read.answered(1, "b", Status.UNAUTHORIZED, b"") == [SendRead(2, "c", 1)]
+    assert isinstance(read.answered(2, "c", Status.OK, BODY)[0], Arrived)
+
+
 def test_a_slow_bookie_is_not_waited_for() -> None:
     read = EntryRead(METADATA, DIGEST, 1)
     read.start()
@@ -47,7 +54,8 @@ def test_bookies_to_avoid_are_asked_last() -> None:
         ([Status.NO_ENTRY] * 3, CorruptEntry),
         ([b"damaged" * 9, Status.NO_ENTRY, Status.NO_LEDGER], CorruptEntry),
         ([b"damaged" * 9, Status.TIMED_OUT, Status.NO_LEDGER], Unavailable),
-        ([Status.UNAUTHORIZED], WrongPassword),
+        ([Status.UNAUTHORIZED] * 3, WrongPassword),
+        ([Status.NO_ENTRY, Status.UNAUTHORIZED, Status.TIMED_OUT], WrongPassword),
     ],
 )
 def test_an_entry_that_cannot_be_had_is_said_with_what_each_bookie_answered(

@@ -58,14 +58,15 @@ class ClientListHandlers:
         if peer.closed or principal is None or principal.service:
             return None
         producers, consumers = ([name for name in names if not tenant or name.tenant == tenant] for names in peer.open_topics())
-        if tenant and not producers and not consumers and tenant_of_key_role(principal.role) != tenant:
+        is_own = not tenant or tenant_of_key_role(principal.role) == tenant
+        if not producers and not consumers and not is_own:
             return None
         return ClientConnection(
             address=peer.peer,
             client=peer.client_version,
             protocol_version=peer.protocol_version,
             role=principal.role,
-            key_id=principal.key_id,
+            key_id=principal.key_id if is_own else "",  # whoever was granted something here has keys of their own
             connected_ms=peer.connected_ms,
             producers=len(producers),
             consumers=len(consumers),

@@ -42,6 +42,17 @@ async def test_roles_of_no_tenant_are_in_no_tenants_list_whatever_they_are_calle
         assert (await listed(world, tenant=TENANT)).rows == [], role
 
 
+async def test_a_tenant_sees_guests_and_not_by_which_key_of_theirs_they_came(world: BrokerWorld) -> None:
+    guest = await world.connected("owner")
+    await guest.subscribe(TOPIC)
+    (peer,) = world.service.peers.connections
+    peer.principal = Principal("guest@other", key_id="k-4711")
+    (row,) = (await listed(world, tenant=TENANT)).rows
+    assert (row.role, row.key_id) == ("guest@other", "")
+    assert (await listed(world, tenant=TENANT, words="k-47")).total == 0, "nor is it found out by a filter"
+    assert [row.key_id for row in (await listed(world, words="k-47")).rows] == ["k-4711"]
+
+
 async def test_rows_are_as_many_as_asked_for_in_the_order_asked_for(world: BrokerWorld) -> None:
     for _ in range(5):
         client = await world.connected("owner")
