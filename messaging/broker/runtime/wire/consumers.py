@@ -132,11 +132,14 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
-    """Acknowledgements that the hot loop does not handle: several ids, ack sets, cumulative ones, or with a response."""
+    """Acknowledgements that the hot loop does not handle: several ids, ack sets, cumulative ones, or with a response. What comes
+    after the consumer was closed has none: it is sent again on the next connection, or the messages come again."""
     attached = connection.endpoints.consumers.get(body.consumer_id)
     if attached is None:
         return None
     topic, subscription, consumer = attached
+    if topic.closed is not None:  # it moves, and the client is told soon
+        return None
     done = _ack_answer(connection, body)
     if body.txnid_least_bits or body.txnid_most_bits:
         done("transactions are not served yet", None)

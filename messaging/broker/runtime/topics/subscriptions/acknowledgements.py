@@ -3,6 +3,9 @@ negative ones, and those that administrators and maintenance make for nobody.
 
 If the size of a batch is unknown, the entry is read first and the request completes afterwards. Such requests may overtake each
 other: acknowledgements only ever add to what is acknowledged, so their order does not matter.
+
+A topic that is being closed takes none: its cursors may be saved by then, and whoever has it next, here or at another broker, goes
+on from there. Consumers of one that moves stay attached until it is known where to.
 """
 
 from __future__ import annotations
@@ -130,6 +133,8 @@ class Acknowledgements:
 
     def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
         """Acknowledges whole entries of one ledger, without a response: the common case."""
+        if self._topic.closed is not None:
+            return
         try:
             delta = subscription.acknowledge(consumer, ledger_id, entries, self._topic.services.clock_ms())
         except Exception as error:
@@ -148,6 +153,9 @@ class Acknowledgements:
         """Acknowledges each of `asked` on its own and skips those that cannot be acknowledged. What can be done immediately is
         done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
         """
+        if self._topic.closed is not None:
+            done(GONE, None)
+            return None
         request = AckRequest(
             self._topic,
             subscription,
@@ -177,6 +185,9 @@ class Acknowledgements:
 
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
         """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
+        if self._topic.closed is not None:
+            done(GONE, None)
+            return None
         request = AckRequest(self._topic, subscription, consumer, self._topic.services.clock_ms(), {}, subscription.resets)
         return self._acknowledge_up_to(request, asked, done)
 

@@ -22,7 +22,7 @@ from messaging.client import connect
 from messaging.errors import NotReady
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.managed.cursor_log import CursorLog
-from messaging.storage.ownership import INSTANCE, MACHINE, BrokerSession, OwnershipRow, OwnershipStore
+from messaging.storage.ownership import INSTANCE, MACHINE, BrokerSession, NamespaceBundle, OwnershipRow, OwnershipStore
 from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
@@ -40,6 +40,9 @@ class Faulty:
         self.unanswered = 0
         self.drains = asyncio.Event()
         self.drains.set()
+        self.asked_to_hand_over = asyncio.Event()
+        self.hands_over = asyncio.Event()
+        self.hands_over.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -49,6 +52,8 @@ class Faulty:
         return await self._store.drain_bundle(row)
 
     async def hand_over_bundle(self, row: OwnershipRow, broker_id: str) -> OwnershipRow:
+        self.asked_to_hand_over.set()
+        await self.hands_over.wait()
         if self.unanswered:
             self.unanswered -= 1
             raise Unavailable("the database does not answer")
@@ -64,6 +69,13 @@ def moves_of(broker: RunningBroker, store: Faulty) -> BundleMoves:
     return BundleMoves(member_of(broker), cast(OwnershipStore, store), broker.service.topics, broker.service.cursors)
 
 
+def bundle_of_first(broker: RunningBroker) -> NamespaceBundle:
+    """Its bundle with the first topic."""
+    owners, broker_id = member_of(broker).owners, member_of(broker).broker_id
+    (row,) = [row for row in owners.owned_by(broker_id) if owners.fence_of(TOPICS[0], broker_id) == row.fence]
+    return row.bundle
+
+
 async def test_a_bundle_that_can_neither_be_given_away_nor_taken_back_at_once_is_served_again(
     tmp_path: Path, metadata_url: str
 ) -> None:
@@ -75,14 +87,41 @@ async def test_a_bundle_that_can_neither_be_given_away_nor_taken_back_at_once_is
     ):
         await producer.send(b"0")
         giver, taker = fleet if TOPICS[0] in fleet[0].service.topics.loaded else reversed(fleet)
-        store, owned = Faulty(giver), member_of(giver).owners.owned_by(member_of(giver).broker_id)
-        (row,) = [row for row in owned if member_of(giver).owners.fence_of(TOPICS[0], row.broker_id) == row.fence]
+        store = Faulty(giver)
         moves, store.unanswered = moves_of(giver, store), 2
         with pytest.raises(NotReady, match="does not answer"):
-            await moves.give(row.bundle, member_of(taker).broker_id)
+            await moves.give(bundle_of_first(giver), member_of(taker).broker_id)
         await moves.take_back()
         await asyncio.wait_for(producer.send(b"1"), 20)
         assert [(await consumer.receive(timeout_s=20)).payload for _ in range(2)] == [b"0", b"1"]
+
+
+async def test_what_is_acknowledged_while_its_bundle_moves_is_acknowledged_at_the_new_owner(
+    tmp_path: Path, metadata_url: str
+) -> None:
+    """However long the hand-over takes: cursors are saved before it."""
+    async with (
+        shared_fleet(tmp_path, metadata_url, 2) as fleet,
+        connect(fleet[0].service.addresses.broker_url, fleet[0].token("owner")) as client,
+        client.producer(TOPICS[0]) as producer,
+    ):
+        async with client.consumer(TOPICS[0], "reading", initial="earliest", ack_receipts=True) as consumer:
+            for payload in (b"0", b"1"):
+                await producer.send(payload)
+            message = await consumer.receive(timeout_s=20)
+            giver, taker = fleet if TOPICS[0] in fleet[0].service.topics.loaded else reversed(fleet)
+            store = Faulty(giver)
+            store.hands_over.clear()
+            giving = asyncio.create_task(moves_of(giver, store).give(bundle_of_first(giver), member_of(taker).broker_id))
+            await store.asked_to_hand_over.wait()
+            acknowledging = asyncio.create_task(consumer.ack(message))
+            done, _ = await asyncio.wait([acknowledging], timeout=0.5)
+            store.hands_over.set()
+            await giving
+            assert not done, "the one that gives the bundle away cannot answer for it any more"
+            assert await asyncio.wait_for(acknowledging, 20)
+        async with client.consumer(TOPICS[0], "reading", initial="earliest") as consumer:
+            assert (await consumer.receive(timeout_s=20)).payload == b"1"
 
 
 async def test_draining_ends_when_it_has_to(tmp_path: Path, metadata_url: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from messaging.adminrpc.topics import TopicRef
+from messaging.broker.runtime.topics.moving import Moving
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import AppendFailed
 from tests.support.clients.consuming import TOPIC, ack, filled, id_of, texts
 from tests.support.clients.raw_client import RawClient, Received, batch_frame
@@ -57,6 +61,23 @@ async def test_an_acknowledgement_that_is_not_stored_says_so(world: BrokerWorld)
     answer = await client.expect("ACK_RESPONSE")
     assert answer.error == pb.PersistenceError
     assert not world.service.ready()[0]
+
+
+@pytest.mark.parametrize("kind", [pb.Ack.Individual, pb.Ack.Cumulative])
+async def test_what_is_acknowledged_while_a_topic_moves_has_no_answer_and_comes_again(world: BrokerWorld, kind: int) -> None:
+    """Its cursors are saved by then, and whoever has it next goes on from there. The client sends it again there."""
+    await filled(world, 2)
+    client = await world.connected("reader")
+    await client.subscribe(TOPIC, sub_type=EXCLUSIVE, permits=10)
+    found = await client.messages(2)
+    moving = Moving("it moves")
+    await world.service.topics.unload(parse_topic(TOPIC), moving)
+    ack(client, id_of(found[0]), kind=kind, request_id=7)
+    assert await client.quiet() == []
+    moving.tell(None)
+    await client.expect("CLOSE_CONSUMER")
+    await client.subscribe(TOPIC, sub_type=EXCLUSIVE, permits=10)
+    assert texts(await client.messages(2)) == [b"0", b"1"]
 
 
 async def test_acknowledging_up_to(world: BrokerWorld) -> None:
