@@ -158,7 +158,7 @@ async def test_names_that_cannot_be_read_are_no_reason_to_delete(run: Run) -> No
     with pytest.raises(Unavailable):
         await after.collect()
     await run.meta.put_value(after.storage.fence, KEY, b"not json")
-    with pytest.raises(ValueError):
+    with pytest.raises(StoreError, match=f"{KEY} is damaged"):
         await after.collect()
     assert await after.ids() == before
     assert "delete" not in after.store.calls
