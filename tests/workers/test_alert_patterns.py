@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -224,3 +225,27 @@ def test_rules_with_patterns_call_the_webhook_so_often_a_day_and_others_always(
     assert left is not None and run_recorded(limited, SEND_NOTICE, "left", send_notice, notice=left.id)["webhook"].startswith("not")
     clock.advance(86_400)
     assert send(7, again) == "answered 200"
+
+
+def test_calls_of_a_webhook_that_does_not_answer_count_too(
+    environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who answers nothing was called without end, a thousand topics and all tries of each."""
+    called: list[str] = []
+
+    def post(url: str, secret: str, notice_id: str, *rest: Any) -> int:
+        called.append(notice_id)
+        raise NotReady("the webhook did not answer")
+
+    monkeypatch.setattr(webhooks, "post", post)
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
+    limited = Environment(msgspec.structs.replace(environment.settings, pattern_webhooks_per_day_max=3), environment.rpc, now=clock)
+    pattern = OfRule(rule(clock).id)
+    notices = [say(clock(), TenantRef("acme", "u1"), "alert_fired", f"s{number}", "T", "X", of=pattern) for number in range(3)]
+    for notice in notices[:2] * 4:
+        assert notice is not None
+        with suppress(NotReady):
+            send_notice(limited, "t", lambda **_: None, notice.id)
+    assert len(called) == 3
+    assert notices[2] is not None
+    assert send_notice(limited, "t", lambda **_: None, notices[2].id)["webhook"].startswith("not called")

@@ -26,6 +26,7 @@ from workers.spend_caps.enforcement import look_at_spend
 
 log = logs.get_logger("magnetar.worker")
 CALLED = "answered"  # how what a webhook answered begins
+TRIES = "webhook_tries"  # in vain
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -187,7 +188,13 @@ def _call(environment: Environment, target: NotificationTarget, notice: Notice) 
             "name topics; an administrator of the platform may raise pattern_webhooks_per_day_max.",
         )
         return f"not called: the limit of {most} calls a day by rules with a pattern is reached"
-    return f"{CALLED} {_post(environment, target, notice)}"
+    try:
+        return f"{CALLED} {_post(environment, target, notice)}"
+    except NotReady:  # it is called again, and each time is one
+        if _of_pattern(notice):
+            notice.delivered[TRIES] = notice.delivered.get(TRIES, 0) + 1
+            notice.save(update_fields=["delivered"])
+        raise
 
 
 def _of_pattern(notice: Notice) -> bool:
@@ -196,11 +203,13 @@ def _of_pattern(notice: Notice) -> bool:
 
 
 def _pattern_calls(tenant_uid: str, now: datetime) -> int:
-    """Of the notices of the day those of rules with a pattern, and of deleted ones, for which the webhook was called."""
+    """How often the webhook was called for notices of the day of rules with a pattern, and of deleted ones, also in vain."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     others = AlertRule.objects.filter(tenant_uid=tenant_uid, is_pattern=False).values("id")
     of_day = Notice.objects.filter(tenant_uid=tenant_uid, at__gte=midnight).exclude(rule="").exclude(rule__in=others)
-    return of_day.filter(delivered__webhook__startswith=CALLED).count()
+    in_vain: int = sum(of_day.filter(delivered__has_key=TRIES).values_list(f"delivered__{TRIES}", flat=True))
+    answered: int = of_day.filter(delivered__webhook__startswith=CALLED).count()
+    return answered + in_vain
 
 
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
