@@ -33,6 +33,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from messaging.background import BackgroundLoop
 from messaging.fairness.blocking import BlockingFairQueue
+from messaging.storage.ledger_store import Unavailable
 from messaging.storage.sql.later_calls import PATIENCE_S, Batch, LaterCalls
 
 T = TypeVar("T")
@@ -149,7 +150,7 @@ class CommitThread:
         """What `run` returns, once it is committed; it may be run more than once until then. `turn`: the tenant that it is for.
         Raises what `run` raises; `DiskFull` and `Unavailable` where the database did not do it."""
         if self._thread is None:
-            raise RuntimeError("the metadata store is not running")
+            raise Unavailable("the metadata store is not running: this broker starts or stops")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._calls.put(turn, _Call(run, future, loop, turn))

@@ -15,6 +15,7 @@ import structlog
 
 from messaging.broker.core.clients.client_info import ClientInfo
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
 from messaging.broker.runtime.wire import producers as command_producer
@@ -29,6 +30,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.events import Command
 from messaging.protocol.names import parse_namespace, parse_topic
+from messaging.storage.ledger_store import StoreError
 
 log = structlog.get_logger("broker.commands")
 
@@ -137,6 +139,8 @@ class Commands:
             await work
         except MagnetarError as error:  # not kept in a variable: it would keep this frame, and the frame it
             self._say_no(connection, kind, body, error)
+        except StoreError as error:
+            self._say_no(connection, kind, body, refusal_of(error, "this cannot be done now"))
         except Exception:
             log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
             self._say_no(connection, kind, body, MagnetarError("an internal error occurred; see the broker's log"))
