@@ -25,9 +25,10 @@ from workers.rating.plan import plan_from
 from workers.rating.rate import USAGE, month_of, rate, segments_of
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone, pytest.mark.crash]
+METERS = ("messages_in", "messages_out")
 PLAN = {
     "plan": "counted", "version": 1, "currency": "EUR", "in_force_from": "2026-01-01T00:00:00Z",
-    "prices": [{"meter": meter, "unit": "message", "price": "1"} for meter in ("messages_in", "messages_out")],
+    "prices": [{"meter": meter, "unit": "message", "price": "1"} for meter in METERS],
 }  # fmt: skip
 
 
@@ -101,8 +102,7 @@ def _assert_billed(usage: dict[str, dict[str, int]]) -> None:
     start, end = month_of(datetime.now(UTC))
     segments = segments_of(start, end, [(start, "counted")], {"counted": [plan_from(PLAN)]})
     by_namespace = {
-        meter: {topic.split("://")[1].rpartition("/")[0]: quantity for topic, quantity in topics.items()}
-        for meter, topics in usage.items()
+        meter: {topic.split("://")[1].rpartition("/")[0]: quantity for topic, quantity in usage[meter].items()} for meter in METERS
     }
     lines = {line.meter: line for line in rate(segments, [by_namespace], 720) if line.kind == USAGE}
     for meter, shares in by_namespace.items():
