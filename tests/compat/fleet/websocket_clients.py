@@ -17,6 +17,8 @@ from tests.compat.receipts import Deliveries, Receipts, Sent
 PAUSE_S = 0.1
 AGAIN_S = 0.5
 ANSWER_S = 15.0  # after that the WebSocket is given up; a browser would wait for ever where a machine is gone
+# From the beginning: the publisher may come first.
+OPTIONS = "subscriptionType=Failover&subscriptionInitialPosition=Earliest"
 _GONE = (OSError, websockets.WebSocketException, TimeoutError)
 
 
@@ -75,7 +77,7 @@ class WebsocketConsumer(Deliveries):
 
     def __init__(self, url: str, token: str, topic: str) -> None:
         super().__init__(topic, "websocket")
-        self._url = f"{url}/ws/v2/consumer/{_path(topic)}/{self.subscription}?subscriptionType=Failover"
+        self._url = f"{url}/ws/v2/consumer/{_path(topic)}/{self.subscription}?{OPTIONS}"
         self._headers = {"Authorization": f"Bearer {token}"}
         self.task = asyncio.get_running_loop().create_task(self._run())
 
