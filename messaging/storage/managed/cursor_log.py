@@ -265,8 +265,12 @@ class CursorLog:
         self._batches.append(entry_of(subscription_id, delta), done)
 
     def when_durable(self, done: Done) -> None:
-        """Runs `done` once every delta appended so far is durable; immediately if they all are."""
-        self._batches.when_durable(done)
+        """Runs `done` once every delta appended so far is durable; immediately if they all are. With an error while deltas are
+        refused: what was refused is durable once a checkpoint has saved its cursor, not yet when that has opened its ledger."""
+        if self.refusing is not None:
+            done(self.refusing)
+        else:
+            self._batches.when_durable(done)
 
     def _written(self, writer: LedgerWriter) -> None:
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
