@@ -78,7 +78,7 @@ def _show(request: ConsoleRequest, nav: Navigation, tenant: str, **context: Any)
         words=words.encode()[:TOPIC_BYTES_MAX].decode(errors="ignore"),
         order=_ORDERS.get(sort.removeprefix("-"), "connected_ms" if "connected" in sort else "address"),
         descending=sort.startswith("-"),
-        rows_max=LISTED_MAX,
+        connections_max=LISTED_MAX,
     )
     told, away = broker.ask_or_why(lambda rpc: rpc.call(CLIENTS_LIST, asked))
     listed = list_items(request.GET, told.rows if told else [], COLUMNS, text=_text)

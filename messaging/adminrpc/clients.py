@@ -38,7 +38,7 @@ class ClientsList(Request, kw_only=True):
     words: fields.Words = ""
     order: fields.Kind = "connected_ms"
     descending: bool = False
-    rows_max: fields.ClientsMax = 50
+    connections_max: fields.ClientsMax = 50
 
 
 class ClientConnection(msgspec.Struct, kw_only=True):
@@ -76,5 +76,5 @@ ORDERS = ("connected_ms", "address", "client", "role", "producers", "consumers")
 LIBRARIES_MAX = 200
 
 
-def in_order(rows: list[ClientConnection], order: str, *, descending: bool, rows_max: int) -> list[ClientConnection]:
-    return sorted(rows, key=lambda row: (getattr(row, order), row.address), reverse=descending)[:rows_max]
+def in_order(rows: list[ClientConnection], order: str, *, descending: bool, connections_max: int) -> list[ClientConnection]:
+    return sorted(rows, key=lambda row: (getattr(row, order), row.address), reverse=descending)[:connections_max]

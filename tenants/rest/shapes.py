@@ -104,7 +104,11 @@ class NewNamespace(msgspec.Struct, kw_only=True):
 
 
 class MaskedFields(msgspec.Struct, kw_only=True):
-    masked_fields: Annotated[MaskRules, Meta(description="As in the policy `masked_fields`: `key`, `$.customer.email`, `$..card`.")]
+    masked_fields: Annotated[
+        MaskRules,
+        Limit("rules of the policy `masked_fields`", bytes_max=800, count_max=50),
+        Meta(description="As in the policy `masked_fields`: `key`, `$.customer.email`, `$..card`."),
+    ]
 
 
 class PolicyInForce(msgspec.Struct, kw_only=True):

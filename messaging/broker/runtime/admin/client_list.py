@@ -40,11 +40,11 @@ class ClientListHandlers:
             consumers += row.consumers
             libraries[row.client] += 1
             rows.append(row)
-            if len(rows) >= KEPT * request.rows_max:
-                rows = in_order(rows, request.order, descending=request.descending, rows_max=request.rows_max)
+            if len(rows) >= KEPT * request.connections_max:
+                rows = in_order(rows, request.order, descending=request.descending, connections_max=request.connections_max)
         counted = dict(libraries.most_common(LIBRARIES_MAX))
         return ClientsListed(
-            rows=in_order(rows, request.order, descending=request.descending, rows_max=request.rows_max),
+            rows=in_order(rows, request.order, descending=request.descending, connections_max=request.connections_max),
             total=total,
             producers=producers,
             consumers=consumers,

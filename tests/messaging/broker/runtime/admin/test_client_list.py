@@ -57,11 +57,11 @@ async def test_rows_are_as_many_as_asked_for_in_the_order_asked_for(world: Broke
     for _ in range(5):
         client = await world.connected("owner")
         await client.subscribe(TOPIC)
-    found = await listed(world, tenant=TENANT, order="address", rows_max=2)
+    found = await listed(world, tenant=TENANT, order="address", connections_max=2)
     assert found.total == 5 and len(found.rows) == 2
-    every = sorted(row.address for row in (await listed(world, tenant=TENANT, rows_max=50)).rows)
+    every = sorted(row.address for row in (await listed(world, tenant=TENANT, connections_max=50)).rows)
     assert [row.address for row in found.rows] == every[:2]
-    assert [row.address for row in (await listed(world, order="address", descending=True, rows_max=1)).rows] == every[-1:]
+    assert [row.address for row in (await listed(world, order="address", descending=True, connections_max=1)).rows] == every[-1:]
     with pytest.raises(InvalidValue, match="order 'shoe size' is not known"):
         await listed(world, order="shoe size")
 
