@@ -12,6 +12,7 @@ from messaging.adminrpc.delayed import DelayedRefused
 from messaging.bodies import AS_SENT, Text, Time
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
+from messaging.payloads.masks import RULE_CHARACTERS_MAX, RULES_MAX
 from messaging.permissions.model import Action
 from messaging.permissions.roles import OF_TENANT, BuiltInRole, complete, known
 from messaging.policies.api_schema import policies_schema
@@ -106,7 +107,7 @@ class NewNamespace(msgspec.Struct, kw_only=True):
 class MaskedFields(msgspec.Struct, kw_only=True):
     masked_fields: Annotated[
         MaskRules,
-        Limit("rules of the policy `masked_fields`", bytes_max=800, count_max=50),
+        Limit("rules of the policy `masked_fields`", bytes_max=4 * RULE_CHARACTERS_MAX, count_max=RULES_MAX),
         Meta(description="As in the policy `masked_fields`: `key`, `$.customer.email`, `$..card`."),
     ]
 
