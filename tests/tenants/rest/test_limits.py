@@ -20,6 +20,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewTenant": ("POST", "/api/v1/tenants", {"name": "third"}),
     "TenantChange": ("PATCH", "/api/v1/tenants/acme", {}),
     "LabelsShape": ("PUT", "/api/v1/tenants/acme/labels", {}),
+    "MaskedFields": ("PUT", "/api/v1/tenants/acme/masked-fields", {}),
     "NewNamespace": ("POST", "/api/v1/tenants/acme/namespaces", {"name": "new"}),
     "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
     "UndoneChange": ("POST", f"{N}/policies/undo", {}),
@@ -94,7 +95,7 @@ NUMBERS: tuple[str, ...] = (
     "_s",
 )
 NUMBERS += ("_bytes", "_entry", "_price", ".producers")
-LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
+LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions", "masked_fields")
 
 
 def kind_of(name: str) -> str:
