@@ -29,7 +29,8 @@ def is_bookkeeper(ledger_url: str) -> bool:
 class BookkeeperUrl:
     """`store`: the name of this platform's ledgers in the cluster. `frame_bytes_max` is not above that of the bookies
     (`nettyMaxFrameSizeBytes`). `password_file`: a file whose first line is the password of the ledgers; whoever opens them has to
-    know it. With `tls_ca_file` bookies are spoken to over TLS."""
+    know it. With `tls_ca_file` bookies are spoken to over TLS, with `zookeeper_tls_ca_file` ZooKeeper is. `zookeeper_auth_file`: a
+    file whose first line is `name:password`, which is shown to ZooKeeper (its scheme `digest`)."""
 
     hosts: str
     root: str = "/ledgers"
@@ -42,6 +43,10 @@ class BookkeeperUrl:
     tls_ca_file: str = ""
     tls_cert_file: str = ""
     tls_key_file: str = ""
+    zookeeper_tls_ca_file: str = ""
+    zookeeper_tls_cert_file: str = ""
+    zookeeper_tls_key_file: str = ""
+    zookeeper_auth_file: str = ""
 
     @classmethod
     def parse(cls, url: str) -> BookkeeperUrl:
@@ -82,8 +87,8 @@ class BookkeeperUrl:
             raise ValueError(f"store = {self.store[:80]!r} is no name: up to 64 letters, digits, - and _")
         if self.frame_bytes_max < 1 << 16:
             raise ValueError(f"frame_bytes_max = {self.frame_bytes_max} is below 65536")
-        if bool(self.tls_cert_file) != bool(self.tls_key_file) or (self.tls_cert_file and not self.tls_ca_file):
-            raise ValueError("tls_cert_file and tls_key_file belong together, and to tls_ca_file")
+        _check_tls("", self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        _check_tls("zookeeper_", self.zookeeper_tls_ca_file, self.zookeeper_tls_cert_file, self.zookeeper_tls_key_file)
 
     @property
     def home(self) -> str:
@@ -94,13 +99,31 @@ class BookkeeperUrl:
         """Reads the file. Raises `ValueError`."""
         if not self.password_file:
             return b""
-        try:
-            line = Path(self.password_file).read_bytes()[: _PASSWORD_BYTES_MAX + 1].partition(b"\n")[0].strip()
-        except OSError as error:
-            raise ValueError(f"password_file {self.password_file} cannot be read: {error.strerror}") from None
-        if not line or len(line) > _PASSWORD_BYTES_MAX:
-            raise ValueError(f"the first line of password_file {self.password_file} is no password: it is empty, or too long")
-        return line
+        return _first_line("password_file", self.password_file, "password")
+
+    def zookeeper_auth(self) -> str:
+        """`name:password`. Reads the file. Raises `ValueError`."""
+        if not self.zookeeper_auth_file:
+            return ""
+        auth = _first_line("zookeeper_auth_file", self.zookeeper_auth_file, "name:password").decode(errors="replace")
+        if not all(auth.partition(":")):
+            raise ValueError(f"the first line of zookeeper_auth_file {self.zookeeper_auth_file} is no name:password")
+        return auth
+
+
+def _first_line(option: str, name: str, what: str) -> bytes:
+    try:
+        line = Path(name).read_bytes()[: _PASSWORD_BYTES_MAX + 1].partition(b"\n")[0].strip()
+    except OSError as error:
+        raise ValueError(f"{option} {name} cannot be read: {error.strerror}") from None
+    if not line or len(line) > _PASSWORD_BYTES_MAX:
+        raise ValueError(f"the first line of {option} {name} is no {what}: it is empty, or too long")
+    return line
+
+
+def _check_tls(whose: str, ca_file: str, cert_file: str, key_file: str) -> None:
+    if bool(cert_file) != bool(key_file) or (cert_file and not ca_file):
+        raise ValueError(f"{whose}tls_cert_file and {whose}tls_key_file belong together, and to {whose}tls_ca_file")
 
 
 _OPTIONS = {item.name: item.type for item in fields(BookkeeperUrl) if item.name not in ("hosts", "root")}

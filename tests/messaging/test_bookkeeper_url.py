@@ -30,6 +30,7 @@ def test_what_is_not_said_has_a_default() -> None:
         ("bookkeeper://zk/ledgers?store=a/b", "store = 'a/b' is no name"),
         ("bookkeeper://zk/ledgers?frame_bytes_max=1", "frame_bytes_max = 1 is below 65536"),
         ("bookkeeper://zk/ledgers?tls_cert_file=/c", "tls_cert_file and tls_key_file belong together"),
+        ("bookkeeper://zk/ledgers?zookeeper_tls_key_file=/k", "zookeeper_tls_cert_file and zookeeper_tls_key_file belong together"),
     ],
 )
 def test_what_is_wrong_is_said(url: str, says: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -48,14 +49,21 @@ _INSTANCE = re.compile(r'instanceId:\s*"([^"]*)"')
 
 
 class ZookeeperMetadataStore(ZookeeperNodes):
-    """`hosts`: `host:port,host:port`. `options` go to kazoo's client as they are: `auth_data`, `default_acl`, `use_ssl`, `ca`,
-    ...
+    """`hosts`: `host:port,host:port`. `options` go to kazoo's client as they are: `auth_data`, `default_acl`, ... Without
+    `default_acl`, nodes are for those for whom `root` is.
     """
 
     def __init__(
-        self, hosts: str, *, root: str = "/ledgers", session_timeout_s: float = 30.0, call_timeout_s: float = 10.0, **options: Any
+        self,
+        hosts: str,
+        *,
+        root: str = "/ledgers",
+        session_timeout_s: float = 30.0,
+        call_timeout_s: float = 10.0,
+        ssl_context: ssl.SSLContext | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(hosts, session_timeout_s, call_timeout_s, options)
+        super().__init__(hosts, session_timeout_s, call_timeout_s, ssl_context, options)
         self._root = root.rstrip("/")
         self._layout = Layout()
         self._instance_id: str | None = None
@@ -83,9 +91,10 @@ class ZookeeperMetadataStore(ZookeeperNodes):
             await asyncio.to_thread(self._client.start, self._call_timeout_s)
         except (KazooTimeoutError, AuthFailedError) as error:
             await self.stop()
-            raise Unavailable(f"no ZooKeeper at {self._hosts}: {error}") from error
+            raise Unavailable(f"no ZooKeeper at {self._hosts}: {self._handler.failure or error}") from error
         try:
             self._layout = Layout.parse(await self._get(f"{self._root}/LAYOUT"))
+            await self._guard_as(self._root)
         except NoNodeError:
             await self.stop()
             raise UnsupportedLayout(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 
 from messaging.bookkeeper.errors import AccessRefused, Unavailable
 from messaging.bookkeeper.metadata.ledger_ids import Sequences
@@ -42,13 +45,48 @@ from messaging.bookkeeper.metadata.store import (
 _PARENTS_MAX = 5  # times that missing nodes above are made before a change: somebody else may delete them meanwhile
 
 
+class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # it has no types
+    """Its threads. It keeps why the last connection failed, which kazoo tells its log alone, and trusts whom `ssl_context` trusts:
+    kazoo would trust the authorities of the system, too, and leave sockets open."""
+
+    def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._ssl_context = ssl_context
+        self.failure = ""
+
+    def create_connection(self, *, address: tuple[str, int], hostname: str, timeout: float, **options: Any) -> socket.socket:
+        try:
+            connected = socket.create_connection(address, timeout)
+            try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                if self._ssl_context is not None:
+                    return self._ssl_context.wrap_socket(connected, server_hostname=hostname)
+                return connected
+            except BaseException:
+                connected.close()
+                raise
+        except OSError as error:  # `ssl.SSLError`, too
+            self.failure = str(error)
+            raise
+
+
 class ZookeeperNodes(MetadataStore):
     """The part of the metadata store that knows no ledgers. `options` go to kazoo's client as they are."""
 
-    def __init__(self, hosts: str, session_timeout_s: float, call_timeout_s: float, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_s: float,
+        call_timeout_s: float,
+        ssl_context: ssl.SSLContext | None,
+        options: dict[str, Any],
+    ) -> None:
         self._hosts = hosts
         self._call_timeout_s = call_timeout_s
-        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, **options)
+        self._handler = Handler(ssl_context)
+        tls = ssl_context is not None  # it reads from such sockets in another way
+        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, handler=self._handler, use_ssl=tls, **options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
@@ -105,6 +143,12 @@ class ZookeeperNodes(MetadataStore):
         return None
 
     # --- kazoo -------------------------------------------------------------------------------------------------------------------
+
+    async def _guard_as(self, path: str) -> None:
+        """Nodes that are made from now on may be read and changed by whom that one may be. If ours were for us alone, bookies could
+        neither repair our ledgers nor free their space."""
+        if self._client.default_acl is None:
+            self._client.default_acl, _ = await self._call(self._client.get_acls_async, path)
 
     async def _get(self, path: str) -> bytes:
         data, _ = await self._call(self._client.get_async, path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from messaging.background import BackgroundLoop
@@ -14,8 +15,8 @@ from messaging.bookkeeper.errors import BookkeeperError, ConditionFailed, NotEno
 from messaging.bookkeeper.errors import Fenced as LedgerFenced
 from messaging.bookkeeper.metadata.store import MetadataStore
 from messaging.bookkeeper_url import BookkeeperUrl
+from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 from messaging.storage.bookkeeper.block_format import HEADER_BYTES_MAX
-from messaging.storage.bookkeeper.bookie_tls import tls_context
 from messaging.storage.bookkeeper.opened_ledgers import DIGEST_TYPE, OpenedLedgers, custom_of
 from messaging.storage.bookkeeper.reader import LedgerReading, Source
 from messaging.storage.bookkeeper.store_errors import WHAT, told
@@ -63,7 +64,7 @@ class BookkeeperLedgerStore:
         config: Config | None = None,
     ) -> None:
         self.url = url
-        self._config = config or Config(frame_bytes_max=url.frame_bytes_max, ssl_context=tls_context(url))
+        self._config = config or Config(frame_bytes_max=url.frame_bytes_max, ssl_context=bookie_context(url))
         self.entry_bytes_max = entry_bytes_max or self._config.entry_bytes_max - HEADER_BYTES_MAX - OTHERS_BYTES
         self.what = WHAT
         self.failed: StoreError | None = None
@@ -71,7 +72,7 @@ class BookkeeperLedgerStore:
         self.epoch = 0
         self.generation = ""
         self._health = health
-        self._metadata_store = metadata_store or _in_zookeeper
+        self._metadata_store = metadata_store or partial(_in_zookeeper, options=zookeeper_options(url))
         self._password = url.password()
         self._fences = FenceTable(0)
         self._own_scope: str | None = None
@@ -394,10 +395,10 @@ async def _all(at_once: int, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]
     return await asyncio.gather(*map(run, works))
 
 
-def _in_zookeeper(url: BookkeeperUrl) -> MetadataStore:
+def _in_zookeeper(url: BookkeeperUrl, options: Mapping[str, Any]) -> MetadataStore:
     """Its library is loaded only where it is used. Raises `StoreError`."""
     try:
         from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
     except ImportError:
         raise StoreError(f'{WHAT} needs the library kazoo: pip install "magnetar[bookkeeper]"') from None
-    return ZookeeperMetadataStore(url.hosts, root=url.root)
+    return ZookeeperMetadataStore(url.hosts, root=url.root, **options)

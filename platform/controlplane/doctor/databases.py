@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from controlplane.doctor.checks import Finding
 from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
 from messaging.settings import Settings
-from messaging.storage.bookkeeper.bookie_tls import tls_context
+from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 
 _CONNECT_S = 3
 
@@ -54,7 +54,8 @@ def bookies(url: str) -> Finding:
     try:
         parsed = BookkeeperUrl.parse(url)
         parsed.password()
-        tls_context(parsed)
+        bookie_context(parsed)
+        options = zookeeper_options(parsed)
     except ValueError as error:
         return Finding(what, "fail", str(error), "correct ledger_url")
     try:
@@ -65,7 +66,7 @@ def bookies(url: str) -> Finding:
         return Finding(what, "fail", f"a library is missing: {error.name}", 'pip install "magnetar[bookkeeper]"')
 
     async def registered() -> list[BookieAddress]:
-        store = ZookeeperMetadataStore(parsed.hosts, root=parsed.root, call_timeout_s=_CONNECT_S)
+        store = ZookeeperMetadataStore(parsed.hosts, root=parsed.root, call_timeout_s=_CONNECT_S, **options)
         await store.start()
         try:
             return await store.bookies()

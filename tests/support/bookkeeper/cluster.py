@@ -61,7 +61,8 @@ def zookeeper_class_path() -> str:
     if _DEBIAN_ZOOKEEPER.exists():
         match = re.search(r'^CLASSPATH="?([^"\n]*)"?$', _DEBIAN_ZOOKEEPER.read_text(), re.MULTILINE)
         if match is not None:
-            return match[1].replace("$ZOOCFGDIR", "/etc/zookeeper/conf")
+            # Its list misses one that is installed, without which there is no TLS.
+            return match[1].replace("$ZOOCFGDIR", "/etc/zookeeper/conf") + ":/usr/share/java/netty-codec.jar"
     return _CLASS_PATH
 
 
@@ -115,6 +116,24 @@ class Server:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
+def pkcs8(certificate: trustme.LeafCert) -> bytes:
+    """Its key, in the only format that Netty and ZooKeeper take."""
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def zookeeper_server(folder: Path, place: Place = _LOOPBACK, settings: str = "") -> Server:
+    port = free_port()
+    (folder / "data").mkdir(parents=True)
+    (folder / "zoo.cfg").write_text(
+        f"clientPort={port}\nclientPortAddress={place.host}\ndataDir={folder}/data\ntickTime=500\n"
+        f"admin.enableServer=false\nforceSync=no\n4lw.commands.whitelist=*\n{settings}"
+    )
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    command = [*_JAVA, _QUIET, "-cp", zookeeper_class_path(), main, str(folder / "zoo.cfg")]
+    return Server(folder, command, port, place)
+
+
 class Cluster:
     """`bookies[i]` is registered as `names[i]`. `settings` of the bookies and `options` of their Java virtual machines are those
     of tests, unless others are named. `place` tells where "zookeeper" and "bookie-0", ... are to run."""
@@ -132,18 +151,10 @@ class Cluster:
         self.folder = folder
         self._place = place
         here = place("zookeeper")
-        self.zookeeper_port = free_port()
+        self.zookeeper = zookeeper_server(folder / "zookeeper", here)
+        self.zookeeper_port = self.zookeeper.port
         self.hosts = f"{here.host}:{self.zookeeper_port}"
         self.uri = f"zk+hierarchical://{self.hosts}/ledgers"
-        zookeeper = folder / "zookeeper"
-        (zookeeper / "data").mkdir(parents=True)
-        (zookeeper / "zoo.cfg").write_text(
-            f"clientPort={self.zookeeper_port}\nclientPortAddress={here.host}\ndataDir={zookeeper}/data\ntickTime=500\n"
-            "admin.enableServer=false\nforceSync=no\n4lw.commands.whitelist=*\n"
-        )
-        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [*_JAVA, _QUIET, "-cp", zookeeper_class_path(), main, str(zookeeper / "zoo.cfg")]
-        self.zookeeper = Server(zookeeper, command, self.zookeeper_port, here)
         self.authority = trustme.CA()
         self._write_certificates()
         self.bookies = [self._bookie(number) for number in range(bookies)]
@@ -215,10 +226,7 @@ class Cluster:
 
     def _write_certificates(self) -> None:
         certificate = self.authority.issue_cert("127.0.0.1", "localhost")
-        key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
-        # Netty takes no other format of keys.
-        pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        (self.folder / "key.pem").write_bytes(pkcs8)
+        (self.folder / "key.pem").write_bytes(pkcs8(certificate))
         (self.folder / "certificate.pem").write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
         self.authority.cert_pem.write_to_path(str(self.folder / "authority.pem"))
 
