@@ -217,7 +217,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
-    membership_interval_s: Positive = 30  # how often members are removed whose time is over; they may do nothing since then
+    membership_interval_s: Positive = 30  # how often members and grants whose time is over are removed; they give nothing since
     key_use_interval_s: Positive = 60  # how often it is written down which keys were used
     history_interval_s: Positive = 60  # how often points of history are taken from brokers
     history_series_max: Positive = 50_000  # topics and subscriptions of which there is history, 50 KiB each at most

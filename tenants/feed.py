@@ -261,8 +261,11 @@ def _namespace_state(
     roles: dict[str, list[str]] = {}
     topics: dict[str, dict[str, list[str]]] = {}
     subscriptions: dict[str, list[str]] = {}
+    ends: dict[str, dict[str, int]] = {}
     for grant in grants:
         (topics.setdefault(grant.topic, {}) if grant.topic else roles)[grant.role] = grant.actions
+        if grant.expires_at is not None:
+            ends.setdefault(grant.topic, {})[grant.role] = int(grant.expires_at.timestamp() * 1000)
     for restriction in restrictions:
         subscriptions.setdefault(restriction.subscription, []).append(restriction.role)
     return {
@@ -271,6 +274,7 @@ def _namespace_state(
         "grants": roles,
         "topic_grants": topics,
         "subscription_roles": subscriptions,
+        **({"grant_ends_ms": ends} if ends else {}),
         **({"boundaries": boundaries} if boundaries else {}),
         **({"restored_ms": int(namespace.restored_at.timestamp() * 1000)} if namespace.restored_at else {}),
     }

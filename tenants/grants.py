@@ -13,7 +13,7 @@ from messaging.permissions.model import USER_ROLE_PREFIX, Action, Binding, Scope
 from messaging.permissions.roles import BUILT_IN, complete, key_binding, known
 from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
-from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, TeamRole, Tenant, User
+from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, TeamRole, Tenant, administrators
 
 NAMES_A_QUERY = 1_000
 _OF_TENANT = ("uid", "admin_roles", "policies", "second_factor_required")
@@ -58,7 +58,7 @@ class DatabaseGrants(InheritedGrants):
             return False
         if role not in self._superusers:
             username = role.removeprefix(USER_ROLE_PREFIX)
-            self._superusers[role] = User.objects.filter(username=username, is_active=True, is_superuser=True).exists()
+            self._superusers[role] = administrators().filter(username=username).exists()
         return self._superusers[role]
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
@@ -146,7 +146,7 @@ class DatabaseGrants(InheritedGrants):
                 teams.setdefault(member.user_id, []).append(_through_team(row))
         for membership in members:
             user = membership.user
-            self._superusers[user.role] = user.is_active and user.is_superuser
+            self._superusers[user.role] = user.administers
             bound = [_bound(membership), *teams.get(user.pk, ())]
             self._bindings[user.role] = bound if user.is_active else []
         for key in keys:

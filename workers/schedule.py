@@ -98,7 +98,7 @@ TASKS: tuple[TaskEntry, ...] = (
     ),
     TaskEntry(
         END_MEMBERSHIPS,
-        "Remove members whose time is over",
+        "Remove members and grants whose time is over",
         "workers.tasks.memberships:end_memberships",
         "membership_interval_s",
         CONTROL,

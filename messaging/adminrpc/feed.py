@@ -39,6 +39,7 @@ class NamespaceState(msgspec.Struct):
     policies: dict[str, Any] = {}  # only what is set; `messaging.policies`
     grants: dict[str, list[str]] = {}  # role -> actions
     topic_grants: dict[str, dict[str, list[str]]] = {}  # full topic name -> role -> actions
+    grant_ends_ms: dict[str, dict[str, int]] = {}  # full topic name, "" for `grants` -> role -> when what it was granted ends
     subscription_roles: dict[str, list[str]] = {}
     boundaries: list[int] = []  # of its bundles (`messaging.protocol.bundles`); none: the usual ones
     restored_ms: int = 0  # when it came back from the recycle bin; 0: it never was there

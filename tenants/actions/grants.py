@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
+
+from django.utils import timezone
 
 from messaging.errors import InvalidValue
 from messaging.permissions.model import Action, Resource
@@ -52,15 +55,20 @@ def granting(namespace: str, given: NamespacePermissions) -> Callable[[PendingCh
     return grant
 
 
-def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[str], topic: str = "") -> None:
-    """`role` may do `actions` from now on, and of those alone, on the namespace, or on one topic of it (its full name)."""
+def grant_permission(
+    actor: Actor, namespace: str, role: str, actions: Sequence[str], topic: str = "", expires_at: datetime | None = None
+) -> None:
+    """`role` may do `actions` from now on, and of those alone, on the namespace, or on one topic of it (its full name).
+    `expires_at`: until when; None: it does not end by itself. Raises `InvalidValue` for a time that is over."""
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     _check_grant(role, actions)
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidValue(f"{expires_at.isoformat()} is over: give a later time, or revoke the permission")
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
-        _grant(changing, row, name, role, actions)
+        _grant(changing, row, name, role, actions, expires_at)
         changing.publish_namespace(row)
 
 
@@ -111,11 +119,31 @@ def _check_grant(role: str, actions: Sequence[str]) -> None:
         raise InvalidValue("no actions were given: name at least one, or revoke the permission")
 
 
-def _grant(changing: PendingChange, row: Namespace, topic: str, role: str, actions: Sequence[str]) -> None:
+def end_grants(actor: Actor, now: datetime, most: int = 500) -> int:
+    """Removes grants whose time is over. Nobody could use them since; this is for the audit log, and for what brokers are told.
+    Returns how many they were, at most `most`."""
+    ended = list(Grant.ever.filter(expires_at__lte=now)[:most])
+    for grant in ended:
+        with change(actor) as changing:
+            found = Grant.ever.filter(pk=grant.pk, expires_at__lte=now).select_related("namespace__tenant").first()
+            if found is None:  # somebody renewed it, or revoked it
+                continue
+            namespace = found.namespace
+            found.delete()
+            changing.audit("permission.expire", namespace.tenant_id, grant.topic or namespace.name, _state(grant))
+            changing.publish_namespace(namespace)
+    return len(ended)
+
+
+def _grant(
+    changing: PendingChange, row: Namespace, topic: str, role: str, actions: Sequence[str], expires_at: datetime | None = None
+) -> None:
     wanted = [action for action in GRANTABLE if action in actions]
-    before = Grant.unscoped.filter(namespace=row, topic=topic, role=role).values_list("actions", flat=True).first()
-    Grant.unscoped.update_or_create(namespace=row, topic=topic, role=role, defaults={"actions": wanted})
-    changing.audit("permission.grant", row.tenant_id, topic or row.name, _state(role, before), _state(role, wanted))
+    before = Grant.unscoped.filter(namespace=row, topic=topic, role=role).first()
+    given = {"actions": wanted, "expires_at": expires_at}
+    grant, _ = Grant.ever.update_or_create(namespace=row, topic=topic, role=role, defaults=given)
+    was = None if before is None else _state(before)
+    changing.audit("permission.grant", row.tenant_id, topic or row.name, was, _state(grant))
 
 
 def _revoke(changing: PendingChange, row: Namespace, topic: str, role: str) -> bool:
@@ -123,7 +151,7 @@ def _revoke(changing: PendingChange, row: Namespace, topic: str, role: str) -> b
     grant = Grant.unscoped.filter(namespace=row, topic=topic, role=role).first()
     if grant is not None:
         grant.delete()
-        changing.audit("permission.revoke", row.tenant_id, topic or row.name, _state(role, grant.actions))
+        changing.audit("permission.revoke", row.tenant_id, topic or row.name, _state(grant))
     return grant is not None
 
 
@@ -177,5 +205,6 @@ def _check_role(role: str) -> None:
         raise InvalidValue(f"role {role[:80]!r} is not valid: use 1 to {_ROLE_LENGTH_MAX} printable characters")
 
 
-def _state(role: str, actions: Sequence[str] | None) -> dict[str, object] | None:
-    return None if actions is None else {"role": role, "actions": list(actions)}
+def _state(grant: Grant) -> dict[str, object]:
+    until = {} if grant.expires_at is None else {"expires_at": grant.expires_at.isoformat()}
+    return {"role": grant.role, "actions": list(grant.actions), **until}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 
-from messaging.errors import Conflict, InvalidValue, NotFound
-from messaging.permissions.model import Action, user_role
+from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, user_role
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.models import User
+from tenants.models import User, administrators
 
 _PASSWORD_BYTES = 15  # of one that we make: 20 characters
 
@@ -58,14 +60,64 @@ def set_active(actor: Actor, username: str, active: bool) -> User:
     require(actor, Action.SUPERUSER)
     with change(actor) as changing:
         user = _person(username)
-        others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
-        if not active and user.is_superuser and not others.exists():
-            raise Conflict(f"{username!r} is the only platform administrator: add another one first")
+        if not active:
+            _keep_an_administrator(user)
         if user.is_active != active:
             changing.audit("person.set_active", "", username, {"active": user.is_active}, {"active": active})
             user.is_active = active
             user.save()
     return user
+
+
+def set_administrator(actor: Actor, username: str, superuser: bool, until: datetime | None = None) -> User:
+    """Whether somebody administers the platform; `until` when, None: it does not end by itself. Raises `NotFound`, `InvalidValue`
+    for a time that is over, `Conflict` where nobody would administer it for good."""
+    require(actor, Action.SUPERUSER)
+    if until is not None and (not superuser or until <= timezone.now()):
+        raise InvalidValue(f"{until.isoformat()} is over: give a later time" if superuser else "leave out the time")
+    with change(actor) as changing:
+        user = _person(username)
+        if not superuser or until is not None:
+            _keep_an_administrator(user)
+        own = User.objects.filter(username=actor.principal.role.removeprefix(USER_ROLE_PREFIX)).first()
+        if superuser and own is not None and own.superuser_until and (until is None or until > own.superuser_until):
+            raise NotAuthorized(
+                f"you administer the platform until {own.superuser_until.isoformat()}: nobody gives it for longer than that"
+            )
+        before = _administrator_state(user)
+        user.is_superuser = user.is_staff = superuser
+        user.superuser_until = until
+        user.save(update_fields=["is_superuser", "is_staff", "superuser_until"])
+        changing.audit("person.set_administrator", "", username, before, _administrator_state(user))
+    return user
+
+
+def end_administrators(actor: Actor, now: datetime, most: int = 500) -> int:
+    """Those whose time is over are marked as ordinary people, which they are since then. Returns how many, at most `most`."""
+    ended = list(User.objects.filter(is_superuser=True, superuser_until__lte=now)[:most])
+    for person in ended:
+        with change(actor) as changing:
+            user = User.objects.filter(pk=person.pk, is_superuser=True, superuser_until__lte=now).first()
+            if user is None:  # somebody renewed it
+                continue
+            before = _administrator_state(user)
+            user.is_superuser = user.is_staff = False
+            user.superuser_until = None
+            user.save(update_fields=["is_superuser", "is_staff", "superuser_until"])
+            changing.audit("person.expire_administrator", "", user.username, before, _administrator_state(user))
+    return len(ended)
+
+
+def _keep_an_administrator(leaving: User) -> None:
+    """One whose time ends does not count: nobody would be left to add another."""
+    lasting = administrators().filter(superuser_until=None)
+    if leaving.administers and leaving.superuser_until is None and not lasting.exclude(pk=leaving.pk).exists():
+        raise Conflict(f"{leaving.username!r} is the only platform administrator: add another one first")
+
+
+def _administrator_state(user: User) -> dict[str, object]:
+    until = {} if user.superuser_until is None else {"until": user.superuser_until.isoformat()}
+    return {"superuser": user.is_superuser, **until}
 
 
 def end_sessions(actor: Actor, username: str) -> User:

@@ -18,7 +18,7 @@ from tenants.models.recycled import Recycled, RecycledRow
 from tenants.models.teams import Team, TeamMember, TeamRole
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
-from tenants.models.user import User
+from tenants.models.user import User, administrators
 from tenants.models.views import SavedView
 
 __all__ = [
@@ -57,4 +57,5 @@ __all__ = [
     "TokenIssuer",
     "TopicPolicies",
     "User",
+    "administrators",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from django.conf import settings
 from django.db import models
@@ -15,22 +15,42 @@ from tenants.scoping import ScopedManager
 
 _ROLE_LENGTH_MAX = 2 * NAME_LENGTH_MAX + 1  # name@tenant
 _TOPIC_LENGTH_MAX = 4 * NAME_LENGTH_MAX
+_Row = TypeVar("_Row", bound=models.Model)
+
+
+def _not_ended() -> models.Q:
+    return models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
+
+
+class _Current(models.Manager[_Row]):
+    """Without those that have ended: nothing that asks who may do something can forget to look."""
+
+    def get_queryset(self) -> models.QuerySet[_Row]:
+        return super().get_queryset().filter(_not_ended())
+
+
+class _CurrentScoped(ScopedManager[_Row]):
+    def get_queryset(self) -> models.QuerySet[_Row]:
+        return super().get_queryset().filter(_not_ended())
 
 
 class Grant(models.Model):
-    """`actions` (of produce, consume, functions, sources, sinks, packages) of a role on a namespace, or on one topic of it."""
+    """`actions` (of produce, consume, functions, sources, sinks, packages) of a role on a namespace, or on one topic of it; until
+    `expires_at`, where that is set."""
 
     namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="role_grants")
     topic = models.CharField(max_length=_TOPIC_LENGTH_MAX, blank=True, default="")  # full name; "": the whole namespace
     role = models.CharField(max_length=_ROLE_LENGTH_MAX)
     actions = models.JSONField(default=list)
+    expires_at = models.DateTimeField(null=True, blank=True)  # None: it does not end by itself
 
-    unscoped = models.Manager()
-    objects: ClassVar[ScopedManager[Grant]] = ScopedManager("namespace__tenant_id")
+    unscoped: ClassVar[models.Manager[Grant]] = _Current()
+    objects: ClassVar[ScopedManager[Grant]] = _CurrentScoped("namespace__tenant_id")
+    ever: ClassVar[models.Manager[Grant]] = models.Manager()  # also those that have ended and are about to be removed
 
     class Meta:
         default_manager_name = "unscoped"
-        base_manager_name = "unscoped"
+        base_manager_name = "ever"
         ordering = ["namespace_id", "topic", "role"]
         constraints = [models.UniqueConstraint(fields=["namespace", "topic", "role"], name="one_grant_a_role")]
 
@@ -103,22 +123,6 @@ class CustomRole(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-def _not_ended() -> models.Q:
-    return models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
-
-
-class _Current(models.Manager["Membership"]):
-    """Without those that have ended: nothing that asks who is a member can forget to look."""
-
-    def get_queryset(self) -> models.QuerySet[Membership]:
-        return super().get_queryset().filter(_not_ended())
-
-
-class _CurrentScoped(ScopedManager["Membership"]):
-    def get_queryset(self) -> models.QuerySet[Membership]:
-        return super().get_queryset().filter(_not_ended())
 
 
 class Membership(models.Model):

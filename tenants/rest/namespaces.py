@@ -79,15 +79,14 @@ class NamespacePermissions(View):
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         row = existing_namespace(tenant, namespace)
         with tenant_scope(tenant):
-            rows = Grant.objects.filter(namespace=row, topic="").values_list("role", "actions")
-            return Response(shapes.Permissions(permissions=dict(rows)))
+            return Response(shapes.show_grants(Grant.objects.filter(namespace=row, topic="")))
 
 
 class NamespacePermission(View):
     @describe("Set the actions that a role may perform", shapes.PermissionActions, shapes.PermissionActions)
     def put(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
         given = self.read(shapes.PermissionActions)
-        actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given.actions)
+        actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given.actions, "", given.expires_at)
         return Response(given)
 
     @describe("Revoke all permissions of a role", None, status=204, dry_run=True)
@@ -105,8 +104,7 @@ class TopicPermissions(View):
     def get(self, request: Request, **parts: str) -> Response:
         topic, _ = found_topic(parts)
         with tenant_scope(topic.tenant):
-            rows = Grant.objects.filter(namespace=str(topic.namespace), topic=str(topic)).values_list("role", "actions")
-            return Response(shapes.Permissions(permissions=dict(rows)))
+            return Response(shapes.show_grants(Grant.objects.filter(namespace=str(topic.namespace), topic=str(topic))))
 
 
 class TopicPermission(View):
@@ -114,7 +112,7 @@ class TopicPermission(View):
     def put(self, request: Request, role: str, **parts: str) -> Response:
         given = self.read(shapes.PermissionActions)
         topic, _ = found_topic(parts)
-        actions.grant_permission(self.actor(), str(topic.namespace), role, given.actions, str(topic))
+        actions.grant_permission(self.actor(), str(topic.namespace), role, given.actions, str(topic), given.expires_at)
         return Response(given)
 
     @describe("Revoke the permissions of a role on a topic", None, status=204, dry_run=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ from messaging.policies.model import MaskRules
 from messaging.policies.validation import split
 from tenants.audit.diff import changes
 from tenants.explanations import Answer, Others
-from tenants.models import AuditHead, AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
+from tenants.models import AuditHead, AuditRecord, CustomRole, Grant, Key, Membership, Namespace, Tenant
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -171,10 +172,20 @@ class CeilingsSet(msgspec.Struct, kw_only=True):
 
 class Permissions(msgspec.Struct, kw_only=True):
     permissions: Annotated[dict[str, list[str]], Meta(description="role -> actions")]
+    expires_at: Annotated[
+        dict[str, Time], Meta(description="role -> until when; of those that are missing it does not end by itself")
+    ]
 
 
 class PermissionActions(msgspec.Struct, kw_only=True):
     actions: Actions
+    expires_at: Annotated[Time | None, Meta(description="Until when; missing: it does not end by itself.")] = None
+
+
+def show_grants(grants: Iterable[Grant]) -> Permissions:
+    rows = list(grants)
+    ends = {row.role: row.expires_at for row in rows if row.expires_at is not None}
+    return Permissions(permissions={row.role: row.actions for row in rows}, expires_at=ends)
 
 
 class TopicShape(msgspec.Struct, kw_only=True):

@@ -77,6 +77,7 @@ class Access:
     def load(self) -> None:
         """What was saved of it. Blocks."""
         self.feed.load()
+        self.view.end_grants(self.now_ms())
         self.issuers.load()
 
     async def refresh(self) -> bool:

@@ -388,6 +388,7 @@ class Broker:
 
     def _look_at_keys(self) -> None:
         self.peers.end_expired_keys(self.now_ms())
+        self.access.feed.end_grants(self.now_ms())
         self.peers.check_signing_keys(self.access.verifier, self.now_ms())
         self.access.key_uses.look(self.now_ms(), self.peers.keys_in_use)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.clients.key_expiry import KeyExpiry
+from messaging.broker.core.clients.expiry_index import ExpiryIndex
 from messaging.broker.core.control.view import ControlView
 from messaging.broker.core.limits.connection_shares import (
     CONNECTIONS_CEILING,
@@ -107,7 +107,7 @@ class Peers:
         self.unread: set[OutboundBuffer] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
         self._signing_keys_revision = 0
-        self._key_expiry = KeyExpiry()
+        self._key_expiry = ExpiryIndex()
         self._handshakes: dict[Peer, asyncio.TimerHandle] = {}
         self.refused: Counter[str] = Counter()
 

@@ -1121,14 +1121,17 @@ class PatchedTopicChangeRequest(TypedDict):
 
 class PermissionActions(TypedDict):
     actions: list[str]
+    expires_at: str | None
 
 
 class PermissionActionsRequest(TypedDict):
     actions: list[str]
+    expires_at: NotRequired[str | None]
 
 
 class Permissions(TypedDict):
     permissions: dict[str, list[str]]
+    expires_at: dict[str, str]
 
 
 class PlanAssignmentShape(TypedDict):

@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
+from messaging.broker.core.clients.expiry_index import ExpiryIndex
 from messaging.broker.core.control.feed_plan import FeedPlan, plan
+from messaging.broker.core.control.grant_ends import first_end_ms, without_ended
 from messaging.broker.core.control.placement_view import PlacementView
 from messaging.client_address import within
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
@@ -56,6 +58,7 @@ class ControlView(InheritedGrants):
         self._configured = policy_defaults
         self.defaults = policy_defaults  # of policies, with those settings
         self._anonymous_public = anonymous_public
+        self._grant_ends = ExpiryIndex()  # namespaces, each by the first of its grants that ends
         self._revoked_early: dict[str, int] = {}  # key id -> the version that revokes it
         self.resolved_policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
 
@@ -80,6 +83,7 @@ class ControlView(InheritedGrants):
                 self._keep_topic(change.key, change.state)
             elif change.kind == "namespace":
                 self.placement.keep_namespace(change.key, change.state)
+                self._grant_ends.note(change.key, first_end_ms(change.state or _NOTHING))
         self.placement.changed({kind for kind, _ in plan.changed})
         self.defaults = with_dynamic(self._configured, self.brokers.get(EVERY_BROKER, _NOTHING).get("settings", _NOTHING))
         self.resolved_policies.clear()
@@ -101,6 +105,14 @@ class ControlView(InheritedGrants):
             topics[text] = state
         if not topics:
             del self._topics_of[namespace]
+
+    def end_grants(self, now_ms: int) -> set[tuple[str, str]]:
+        """Takes away what was granted until now. Returns the (kind, key) that changed."""
+        ended = self._grant_ends.due(now_ms) & self.namespaces.keys()
+        for namespace in ended:
+            state = self.namespaces[namespace] = without_ended(self.namespaces[namespace], now_ms)
+            self._grant_ends.note(namespace, first_end_ms(state))
+        return {("namespace", namespace) for namespace in ended}
 
     def topic_deleted(self, text: str) -> None:
         """Policies of a topic end with it, whoever deleted it. After a restart of the broker the control plane has seen to it."""

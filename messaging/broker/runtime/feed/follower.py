@@ -152,6 +152,10 @@ class FeedFollower:
         finally:
             self.compacting = None
 
+    def end_grants(self, now_ms: int) -> None:
+        """Once a second: what was granted until now is granted no more, and who uses it is told."""
+        self._notify(self.view.end_grants(now_ms))
+
     # --- asking for pages
 
     async def pull(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -160,20 +161,28 @@ def permissions() -> None:
 @remote
 def permissions_list(at: Remote, namespace: str, tenant: str) -> None:
     """List what was granted on a namespace."""
-    granted = at.admin.namespace_permissions.list(at.tenant(tenant), namespace)["permissions"]
-    rows = [{"role": role, "actions": ", ".join(actions)} for role, actions in granted.items()]
-    show_rows(rows, ("role", "actions"), as_json=at.as_json)
+    granted = at.admin.namespace_permissions.list(at.tenant(tenant), namespace)
+    ends = granted["expires_at"]
+    rows = [
+        {"role": role, "actions": ", ".join(actions), "expires_at": ends.get(role)}
+        for role, actions in granted["permissions"].items()
+    ]
+    show_rows(rows, ("role", "actions", "expires_at"), as_json=at.as_json)
 
 
 @permissions.command("set")
 @click.argument("namespace")
 @click.argument("role")
 @ACTIONS
+@click.option("--days", type=click.IntRange(1, 3650), help="For so many days from now. [default: it does not end by itself]")
 @TENANT
 @remote
-def permissions_set(at: Remote, namespace: str, role: str, actions: Sequence[str], tenant: str) -> None:
-    """Let a role do these things in a namespace, and of them no others."""
-    granted = at.admin.namespace_permissions.set(at.tenant(tenant), namespace, role, {"actions": list(actions)})
+def permissions_set(at: Remote, namespace: str, role: str, actions: Sequence[str], days: int | None, tenant: str) -> None:
+    """Let a role do these things in a namespace, and of them no others; with --days for a time."""
+    body: Any = {"actions": list(actions)}
+    if days:
+        body["expires_at"] = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    granted = at.admin.namespace_permissions.set(at.tenant(tenant), namespace, role, body)
     show_one(granted, as_json=at.as_json)
 
 
