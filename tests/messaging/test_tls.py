@@ -44,7 +44,7 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> byt
                 connection.sendall(b"x")
         finally:
             right.close()
-            thread.join(10)
+            thread.join(60)
         assert seen is not None
         return seen
 

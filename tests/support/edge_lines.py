@@ -25,6 +25,7 @@ from messaging.broker.runtime.local.messages import (
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
 from tests.support.storage.faults import Fault
+from tests.support.waiting import eventually
 
 
 class MethodLine:
@@ -82,16 +83,17 @@ class SessionLine:
         """What is published is stored, and its producer is not told."""
         self._holding = Fault("receipts are held")
 
-    def release_receipts(self) -> None:
+    async def receipts_held(self, count: int = 1) -> None:
+        """Waits until so many are: an entry is stored before its producer is to be told, and bytes count before that."""
+        await eventually(lambda: len(self._held) >= count)
+
+    async def release_receipts(self) -> None:
+        """As soon as there is one."""
+        await self.receipts_held()
         self._holding = None
         receipts, self._held = self._held, []
         for receipt in receipts:
             receipt()
-
-    def lose_receipts(self) -> None:
-        """Those that are held reach nobody, as when their connections end."""
-        self._held.clear()
-        self._holding = None
 
     def receipt(self, tell: Callable[[], None]) -> None:
         if self._holding is None:

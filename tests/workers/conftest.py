@@ -53,7 +53,7 @@ def worker(transactional_db: None, settings_of: Callable[..., Settings], broker:
     assert worker.started.wait(20), worker.failed
     yield worker
     worker.stop()
-    assert worker.join(10)
+    assert worker.join(60)
     worker.app.close()
 
 

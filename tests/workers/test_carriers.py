@@ -165,6 +165,6 @@ def test_redrives_at_a_low_rate_do_not_hold_up_the_redrive_of_another_tenant(
         stopping.set()
         worker.stop()
         carriers.stop()
-        assert worker.join(10) and carriers.join(10)
+        assert worker.join(60) and carriers.join(60)
     slow = TaskRun.objects.filter(arguments__job__startswith="slow")
     assert set(slow.values_list("outcome", flat=True)) == {"retrying"}, "another worker goes on with them"

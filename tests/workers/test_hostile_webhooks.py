@@ -52,7 +52,7 @@ def test_a_webhook_that_goes_on_answering_holds_no_worker(piece: bytes, monkeypa
     else:
         with pytest.raises(NotReady):
             send()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive() and len(sent) < PIECES
 
 

@@ -100,7 +100,7 @@ def test_beat_sends_what_is_due(worker: Worker, settings_of: Callable[..., Setti
         assert not TaskRun.objects.exclude(name=EXPIRE_MESSAGES).exists()
     finally:
         beat.stop()
-        assert beat.join(5)
+        assert beat.join(60)
 
 
 @pytest.mark.django_db
@@ -148,7 +148,7 @@ def test_a_worker_leaves_the_runs_of_other_pools_to_others(
         assert expiry.outcome == "queued"
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 
@@ -171,7 +171,7 @@ def test_expiry_runs_while_very_many_long_tasks_do(
     finally:
         let_go.set()
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 
@@ -188,7 +188,7 @@ def test_threads_that_are_free_again_take_what_waited(
         assert sorted(counted, key=int) == [str(number) for number in range(3 * POOLS["notices"].threads)]
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 
@@ -219,7 +219,7 @@ def test_a_worker_whose_database_was_away_goes_on(
         assert refused == 2 and not worker.ended
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 
@@ -234,7 +234,7 @@ def test_a_redis_that_is_away_holds_up_no_task(
         ends(ask_for(NAME, job="j1").task_id)
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 
@@ -254,7 +254,7 @@ def test_the_next_worker_takes_up_what_the_one_before_was_killed_in(
         assert counted == ["j1"]
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(60)
         worker.app.close()
 
 

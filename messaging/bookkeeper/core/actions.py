@@ -14,12 +14,14 @@ ChooseReplacements: TypeAlias = Callable[[tuple[str, ...], Set[int], Set[str]], 
 
 
 class SendAdd(NamedTuple):
-    """Store an entry; answered by `added`. `body` is the stored entry and is not changed."""
+    """Store an entry; answered by `added`. `body` is the stored entry and is not changed. `attempt`: how often this slot's bookie
+    was asked again before."""
 
     slot: int
     bookie: str
     entry_id: int
     body: Body
+    attempt: int = 0
 
 
 class SendRead(NamedTuple):

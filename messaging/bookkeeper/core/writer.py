@@ -4,11 +4,14 @@ An append is confirmed when `ack_quorum` bookies *of the ensemble that is in the
 confirmed. If a bookie fails, its slot gets another bookie from the first unconfirmed entry on: the metadata is changed first, and
 nothing is confirmed until that is done; then everything unconfirmed of the slot is sent to the new bookie. Without another bookie
 the slot stays empty, as long as every entry can still reach its ack quorum; `degraded` says so, and a new ledger is the remedy.
+Where entries could not, bookies that were late or lost their connections are asked once more, in their slots: a machine that stood
+still for a moment, this one perhaps, is late with all of them at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -33,6 +36,9 @@ from messaging.bookkeeper.errors import (
     ProtocolViolation,
     WrongPassword,
 )
+
+# Says nothing about what it would answer next.
+_PASSING = frozenset({Status.TIMED_OUT, Status.CONNECTION_LOST, Status.OVERLOADED, Status.TOO_MANY_REQUESTS})
 
 
 class WriterState(Enum):
@@ -70,7 +76,9 @@ class Writer:
         self._length = 0
         self._next_entry_id = 0
         self._failed_slots: set[int] = set()
-        self._failed_bookies: set[str] = set()
+        self._asked_again: set[int] = set()  # slots whose bookies did not answer since
+        self._attempts = [0] * metadata.ensemble_size
+        self._failed_bookies: dict[str, Status] = {}  # and how each failed last
         self._writing: LedgerMetadata | None = None
         self._ack_quorum = metadata.ack_quorum
         self._write_sets = [metadata.write_set(first) for first in range(metadata.ensemble_size)]
@@ -100,7 +108,9 @@ class Writer:
         self.pending_bytes += size
         write_set = self._write_sets[entry_id % len(self._ensemble)]
         return entry_id, [
-            SendAdd(slot, self._ensemble[slot], entry_id, body) for slot in write_set if slot not in self._failed_slots
+            SendAdd(slot, self._ensemble[slot], entry_id, body, self._attempts[slot])
+            for slot in write_set
+            if slot not in self._failed_slots
         ]
 
     def close(self) -> list[WriterAction]:
@@ -119,10 +129,12 @@ class Writer:
 
     # --- what bookies answer -----------------------------------------------------------------------------------------------------
 
-    def added(self, slot: int, bookie: str, entry_id: int, status: Status) -> list[WriterAction]:
+    def added(self, slot: int, bookie: str, entry_id: int, status: Status, attempt: int = 0) -> list[WriterAction]:
+        """`attempt`: that of the `SendAdd` which this answers."""
         if self.state is not WriterState.OPEN or self._ensemble[slot] != bookie:
             return []  # of a bookie that was replaced: what it stored does not count any more
         if status is Status.OK:
+            self._asked_again.discard(slot)
             if not self._pending or (index := entry_id - self._pending[0].entry_id) < 0:
                 return []  # a replica beyond the quorum
             self._pending[index].acks |= 1 << slot
@@ -135,7 +147,9 @@ class Writer:
         if status in (Status.BAD_REQUEST, Status.BAD_VERSION):
             problem = f"bookie {bookie} answered {status.name} to an append; client and bookie do not speak the same protocol"
             return self._fail(ProtocolViolation(problem, self.metadata.ledger_id))
-        return self._bookie_failed(slot)
+        if attempt != self._attempts[slot]:
+            return []  # it was asked again since
+        return self._bookie_failed(slot, status)
 
     def bookies_changed(self) -> list[WriterAction]:
         """There may be bookies for slots without one."""
@@ -189,36 +203,63 @@ class Writer:
         self.last_confirmed, self.confirmed_length = confirmed.entry_id, confirmed.length
         return [Confirmed(confirmed.entry_id)]
 
-    def _bookie_failed(self, slot: int) -> list[WriterAction]:
-        self._failed_bookies.add(self._ensemble[slot])
+    def _bookie_failed(self, slot: int, status: Status) -> list[WriterAction]:
+        self._failed_bookies[self._ensemble[slot]] = status
         if slot in self._failed_slots:
             return []
         self._failed_slots.add(slot)
         return [] if self._writing else self._change_ensemble()
 
     def _change_ensemble(self) -> list[WriterAction]:
-        chosen = self._choose(self._ensemble, self._failed_slots, self._failed_bookies)
+        chosen = self._choose(self._ensemble, self._failed_slots, self._failed_bookies.keys())
         if not chosen:
             return self._go_on_without()
         ensemble = tuple(chosen.get(slot, bookie) for slot, bookie in enumerate(self._ensemble))
         return self._write(self.metadata.with_segment(Segment(self.last_confirmed + 1, ensemble)))
 
     def _go_on_without(self) -> list[WriterAction]:
-        for write_set in self._write_sets:
-            alive = [slot for slot in write_set if slot not in self._failed_slots]
-            if len(alive) < self._ack_quorum:
-                problem = (
-                    f"ledger {self.metadata.ledger_id} needs {self._ack_quorum} bookies for an entry and has {len(alive)}; "
-                    f"failed: {', '.join(sorted(self._failed_bookies))}, and there is no other one"
-                )
-                return self._fail(NotEnoughBookies(problem, self.metadata.ledger_id))
-        return []
+        actions = [] if self._reachable(self._failed_slots | self._asked_again) else self._ask_again()
+        if self._reachable(self._failed_slots):
+            return actions
+        ledger_id, alive = self.metadata.ledger_id, min(map(len, self._alive(self._failed_slots)))
+        failed = ", ".join(f"{bookie} ({status.name})" for bookie, status in sorted(self._failed_bookies.items()))
+        problem = (
+            f"ledger {ledger_id} needs {self._ack_quorum} bookies for an entry and has {alive}; failed: {failed}, and there is no "
+            "other one"
+        )
+        return self._fail(NotEnoughBookies(problem, ledger_id))
+
+    def _send(self, slot: int, pending: _Pending) -> SendAdd:
+        return SendAdd(slot, self._ensemble[slot], pending.entry_id, pending.body, self._attempts[slot])
+
+    def _alive(self, without: Set[int]) -> list[list[int]]:
+        """The slots of each write set that are not among these."""
+        return [[slot for slot in write_set if slot not in without] for write_set in self._write_sets]
+
+    def _reachable(self, without: Set[int]) -> bool:
+        """Whether every entry can have its ack quorum."""
+        return all(len(alive) >= self._ack_quorum for alive in self._alive(without))
+
+    def _ask_again(self) -> list[WriterAction]:
+        """The bookies of failed slots, once until they answer. What one stored counts: it is of the ensemble still."""
+        again = {slot for slot in self._failed_slots if self._failed_bookies[self._ensemble[slot]] in _PASSING} - self._asked_again
+        self._failed_slots -= again
+        self._asked_again |= again
+        for slot in again:
+            self._attempts[slot] += 1
+        return [
+            self._send(slot, pending)
+            for pending in self._pending
+            for slot in self._write_sets[pending.entry_id % len(self._ensemble)]
+            if slot in again and not pending.acks & 1 << slot
+        ]
 
     def _adopt_ensemble(self, metadata: LedgerMetadata) -> list[WriterAction]:
         ensemble = metadata.last_segment.ensemble
         changed = {slot for slot, bookie in enumerate(ensemble) if bookie != self._ensemble[slot]}
         self.metadata, self._ensemble = metadata, ensemble
         self._failed_slots -= changed
+        self._asked_again -= changed
         if self.state is WriterState.CLOSING:
             return self._write_closed()
         actions: list[WriterAction] = []
@@ -226,7 +267,7 @@ class Writer:
             for slot in self._write_sets[pending.entry_id % len(ensemble)]:
                 if slot in changed:
                     pending.acks &= ~(1 << slot)
-                    actions.append(SendAdd(slot, ensemble[slot], pending.entry_id, pending.body))
+                    actions.append(self._send(slot, pending))
         actions += self._confirm()
         if self._failed_slots:
             actions += self._change_ensemble()

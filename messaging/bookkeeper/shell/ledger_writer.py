@@ -151,7 +151,7 @@ class LedgerWriter:
         slot, bookie, entry_id = action.slot, action.bookie, action.entry_id
 
         def answered(answer: Answer) -> None:
-            self._take(self._machine.added(slot, bookie, entry_id, answer.status))
+            self._take(self._machine.added(slot, bookie, entry_id, answer.status, action.attempt))
 
         def later(answer: Answer) -> None:
             # Refused before it was sent: the machine is still in the call that asked for it.

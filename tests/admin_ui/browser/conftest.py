@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -49,8 +50,10 @@ def site(transactional_db: None, broker: ConsoleBroker) -> Iterator[str]:
     eventually_sync(lambda: server.started)
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
-    thread.join(10)
-    assert not thread.is_alive()
+    thread.join(60)
+    if thread.is_alive():
+        faulthandler.dump_traceback()
+    assert not thread.is_alive(), "above: where each thread stands"
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_a_waiting_producer_gets_the_topic_when_its_owner_leaves(standalone: Sta
     owner.send(b"first")
     assert not opened
     owner.close()
-    thread.join(20)
+    thread.join(60)
     opened[0].send(b"second")
     stats = standalone.http("GET", path, token=standalone.admin_token).json()
     assert [publisher["accessMode"] for publisher in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1

@@ -152,7 +152,7 @@ async def test_dead_letters_on_their_way_count_as_what_is_published(edge: Edge) 
         edge.sessions.hold_receipts()
         await refuse(consumer, 2)
         await eventually(lambda: ingress.used_bytes >= 10_000)
-        edge.sessions.release_receipts()
+        await edge.sessions.release_receipts()
         await eventually(lambda: edge.acknowledged(TOPIC) == {0} and not ingress.used_bytes)
 
 

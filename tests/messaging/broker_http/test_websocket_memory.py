@@ -27,7 +27,7 @@ async def test_a_producer_waits_while_its_tenant_holds_too_much_and_goes_on_afte
         await eventually(lambda: edge.broker.ingress_limiter.paused == 1)
         assert sum(edge.sessions.producers[0].blocks) == 1
         ingress.give("anonymous", others)
-        edge.sessions.release_receipts()
+        await edge.sessions.release_receipts()
         assert [(await receive_json(producer))["context"] for _ in range(3)] == ["0", "1", "2"]
         assert (ingress.used_bytes, edge.broker.ingress_limiter.paused) == (0, 0)
 
@@ -36,7 +36,8 @@ async def test_a_producer_that_leaves_gives_back_what_had_no_answer(edge: Edge) 
     edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AAAA")
-        await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes > SLOT_BYTES)
+        await edge.sessions.receipts_held()
+        assert edge.broker.memory_limiter.ingress.used_bytes > SLOT_BYTES
     await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes == 0)
 
 
@@ -48,7 +49,7 @@ async def test_contexts_and_errors_count_until_their_answers_are_taken(edge: Edg
             await producer.send("no JSON")
         ingress = edge.broker.memory_limiter.ingress
         await eventually(lambda: edge.entries(TOPIC) == 1 and ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
-        edge.sessions.release_receipts()
+        await edge.sessions.release_receipts()
         for _ in range(10):
             await receive_json(producer)
         assert edge.broker.memory_limiter.ingress.used_bytes == 0

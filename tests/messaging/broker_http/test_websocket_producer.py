@@ -32,7 +32,7 @@ async def test_answers_come_in_the_order_of_the_frames(edge: Edge) -> None:
         await send_json(producer, payload="!", context="3")
         await send_json(producer, payload="AA==", context="4")
         await eventually(lambda: edge.entries(TOPIC) == 2)
-        edge.sessions.release_receipts()
+        await edge.sessions.release_receipts()
         answers = [await receive_json(producer) for _ in range(4)]
     assert [(answer["result"], answer.get("context")) for answer in answers] == [
         ("ok", "1"),
@@ -91,7 +91,7 @@ async def test_reading_pauses_while_too_much_is_pending(edge: Edge) -> None:
         await eventually(lambda: edge.entries(TOPIC) == 2)
         await producer.ping()  # the server's protocol still answers what it has read
         assert edge.entries(TOPIC) == 2
-        edge.sessions.release_receipts()
+        await edge.sessions.release_receipts()
         assert [(await receive_json(producer))["context"] for _ in range(5)] == ["0", "1", "2", "3", "4"]
 
 

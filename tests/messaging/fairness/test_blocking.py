@@ -25,7 +25,7 @@ def test_items_put_in_are_taken_out_before_the_end() -> None:
     queue.put("a", "a1")
     queue.put("b", "b1")
     queue.end()
-    thread.join(10)
+    thread.join(60)
     assert taken == ["a1", "b1", None]
 
 

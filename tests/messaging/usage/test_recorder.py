@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -255,7 +256,8 @@ def test_of_topics_and_members_that_are_gone_nothing_is_kept() -> None:
             recorder.confirm(len(recorder.pending()))
             del names, members, stays, keys, ones
             kept.append(tracemalloc.get_traced_memory()[0])
-        assert (kept[-1] - kept[1]) / (1_000 * (len(kept) - 2)) < 20
+        # What is kept for each grows every time. Tables that are made larger, and what threads of other tests do, once.
+        assert min(after - before for before, after in pairwise(kept[1:])) / 1_000 < 20
     finally:
         tracemalloc.stop()
 

@@ -187,7 +187,8 @@ class Writing(Process):
                     raise Violated(f"a writer failed with {action.error!r}")
 
     def _added(self, action: SendAdd) -> Callable[[Status, bytes], None]:
-        return lambda status, _body: self._take(self.machine.added(action.slot, action.bookie, action.entry_id, status))
+        slot, bookie, entry_id, attempt = action.slot, action.bookie, action.entry_id, action.attempt
+        return lambda status, _body: self._take(self.machine.added(slot, bookie, entry_id, status, attempt))
 
 
 class Recovering(Process):

@@ -38,8 +38,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def _goes_on_before_the_ensemble_is_written(patch: pytest.MonkeyPatch) -> None:
     added = Writer.added
 
-    def hasty(self: Writer, slot: int, bookie: str, entry_id: int, status: Status) -> list[WriterAction]:
-        actions = added(self, slot, bookie, entry_id, status)
+    def hasty(self: Writer, slot: int, bookie: str, entry_id: int, status: Status, attempt: int) -> list[WriterAction]:
+        actions = added(self, slot, bookie, entry_id, status, attempt)
         for action in list(actions):
             if isinstance(action, WriteMetadata):
                 actions += self.metadata_written(replace(action.metadata, version=(action.metadata.version or 0) + 1))
@@ -51,8 +51,8 @@ def _goes_on_before_the_ensemble_is_written(patch: pytest.MonkeyPatch) -> None:
 def _counts_acks_of_bookies_that_were_replaced(patch: pytest.MonkeyPatch) -> None:
     added = Writer.added
 
-    def careless(self: Writer, slot: int, _bookie: str, entry_id: int, status: Status) -> list[WriterAction]:
-        return added(self, slot, self.metadata.last_segment.ensemble[slot], entry_id, status)
+    def careless(self: Writer, slot: int, _bookie: str, entry_id: int, status: Status, attempt: int) -> list[WriterAction]:
+        return added(self, slot, self.metadata.last_segment.ensemble[slot], entry_id, status, attempt)
 
     patch.setattr(Writer, "added", careless)
 
@@ -60,8 +60,8 @@ def _counts_acks_of_bookies_that_were_replaced(patch: pytest.MonkeyPatch) -> Non
 def _takes_a_refusal_for_an_ack(patch: pytest.MonkeyPatch) -> None:
     added = Writer.added
 
-    def deaf(self: Writer, slot: int, bookie: str, entry_id: int, status: Status) -> list[WriterAction]:
-        return added(self, slot, bookie, entry_id, Status.OK if status is Status.FENCED else status)
+    def deaf(self: Writer, slot: int, bookie: str, entry_id: int, status: Status, attempt: int) -> list[WriterAction]:
+        return added(self, slot, bookie, entry_id, Status.OK if status is Status.FENCED else status, attempt)
 
     patch.setattr(Writer, "added", deaf)
 
@@ -107,8 +107,8 @@ FAULTS = [
     (_counts_acks_of_bookies_that_were_replaced, 40),
     (_takes_a_refusal_for_an_ack, 3),
     (_takes_for_no_entry(Status.TIMED_OUT, Status.CONNECTION_LOST), 16),
-    (_takes_for_no_entry(Status.UNKNOWN_LEDGER_STATE), 52),
-    (_ends_at_the_first_no, 4),
+    (_takes_for_no_entry(Status.UNKNOWN_LEDGER_STATE), 322),
+    (_ends_at_the_first_no, 47),
     (_never_fences, 5),
 ]
 
