@@ -11,6 +11,8 @@ from ledger to ledger, and every other cursor is saved without it. `health` repo
 When the store refuses a delta, those waiting for it are told, and deltas are refused for now: `refusing` says why. The cursors in
 memory include every delta, so a checkpoint on a new ledger repairs everything: it is retried until it succeeds. It is not retried
 if the store failed permanently or has another owner. A start on a full disk is such a case: deltas are refused from the beginning.
+A ledger may also refuse deltas when the next one has taken its place: then deltas are taken, and those refused are as durable as
+their cursors, which the checkpoint saves.
 
 Entry: ``subscription id u64 | delta``. No delta: what came before of this cursor is in MetaStore, and another broker may go on
 with it.
@@ -23,10 +25,11 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from messaging.background import ONE_OFF
 from messaging.storage.ledger_store import EARLIEST, WHOLE, DiskFull, Fenced, LedgerWriter, Position, StoreError, Unavailable
-from messaging.storage.managed.cursor_recovery import copy_deltas, entry_of, read_deltas
+from messaging.storage.managed.cursor_recovery import copy_deltas, read_deltas
 from messaging.storage.managed.cursor_snapshots import CursorSnapshots, StoredCursor
 from messaging.storage.managed.delta_batcher import DeltaBatcher, Done
 from messaging.storage.managed.storage import Storage
@@ -104,6 +107,13 @@ async def _why_unreadable(storage: Storage, ledger_id: int) -> Exception | None:
     return None
 
 
+class Refusal(NamedTuple):
+    """The last one of a cursor. Those of all cursors are numbered in their order."""
+
+    number: int
+    error: StoreError
+
+
 class CursorLog:
     def __init__(self, storage: Storage, *, checkpoint_bytes: int = CHECKPOINT_BYTES, retry_s: float = RETRY_S) -> None:
         self.storage = storage
@@ -116,6 +126,8 @@ class CursorLog:
         self._carried_bytes = 0  # size of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or with refused deltas
         self._kept: set[int] = set()  # cursors of topics that are not loaded any more, and that could not be saved
+        self._refused: dict[int, Refusal] = {}  # cursors with deltas that no ledger has, and that were not saved since
+        self._refusals = 0
         self._ledgers: list[int] = []
         self.refusing: StoreError | None = None  # why acknowledgements are not stored; None while they are
         self.checkpointing: asyncio.Task[None] | None = None  # in the background
@@ -204,8 +216,9 @@ class CursorLog:
         self._kept -= ids
         for subscription_id in sorted(ids):
             self.states.forget(subscription_id)
+            self._refused.pop(subscription_id, None)
             if self.storage.bundle_fence is not None:  # where it is loaded next, what is in this log must not be applied again
-                self._batches.append(entry_of(subscription_id, b""), None)
+                self._batches.append(subscription_id, b"", None)
 
     async def saved(self) -> None:
         """Returns when another broker may go on with any cursor that was released: nothing that is in this log counts for it any
@@ -217,10 +230,12 @@ class CursorLog:
                 subscription_id, error = next(iter(failed.items()))
                 raise Unavailable(f"the cursor of subscription {subscription_id} cannot be saved: {error}")
         stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-        self.when_durable(stored.set_result)
-        error_of_log = await stored
+        self._batches.when_durable(stored.set_result)
+        error_of_log = await stored or self.refusing
         if error_of_log is not None:
             raise error_of_log
+        for subscription_id in self._refused.keys() - self.states.cursors.keys():  # until a checkpoint has ended its ledgers
+            raise self._refused[subscription_id].error
 
     async def save_recovered(self, restored: Callable[[dict[int, list[bytes]]], Awaitable[dict[int, StoredCursor]]]) -> None:
         """Saves what the last run left, without loading topics, and keeps nothing of it. `restored` makes the cursors of some
@@ -252,6 +267,7 @@ class CursorLog:
         self.states.forget(subscription_id)
         self.recovered.pop(subscription_id, None)
         self._changed.discard(subscription_id)
+        self._refused.pop(subscription_id, None)
 
     def _report(self, failed: Mapping[int, Exception]) -> None:
         for subscription_id, error in failed.items():
@@ -262,13 +278,14 @@ class CursorLog:
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
         """Stores a delta; `done` runs on the loop once it is durable. Never blocks; deltas of one loop turn share one block."""
         self._changed.add(subscription_id)
-        self._batches.append(entry_of(subscription_id, delta), done)
+        self._batches.append(subscription_id, delta, done)
 
-    def when_durable(self, done: Done) -> None:
-        """Runs `done` once every delta appended so far is durable; immediately if they all are. With an error while deltas are
-        refused: what was refused is durable once a checkpoint has saved its cursor, not yet when that has opened its ledger."""
-        if self.refusing is not None:
-            done(self.refusing)
+    def when_durable(self, subscription_id: int, done: Done) -> None:
+        """Runs `done` once every delta of the cursor appended so far is durable; immediately if they all are. With an error if one
+        was refused, until a checkpoint has saved the cursor."""
+        refusal = self._refused.get(subscription_id)
+        if refusal is not None:
+            done(refusal.error)
         else:
             self._batches.when_durable(done)
 
@@ -278,13 +295,14 @@ class CursorLog:
 
     # --- failures
 
-    def _refuse(self, writer: LedgerWriter | None, error: StoreError) -> None:
+    def _refuse(self, writer: LedgerWriter | None, ids: set[int], error: StoreError) -> None:
         """A ledger accepts no more deltas. If it is no longer the current one, the checkpoint that replaced it covers what it
         refused."""
-        if writer is not self._batches.writer:
-            return
-        self._batches.refused = self._batches.refused or error
-        self._failed(error)
+        self._refusals += 1
+        self._refused |= dict.fromkeys(ids, Refusal(self._refusals, error))
+        if writer is self._batches.writer:
+            self._batches.refused = self._batches.refused or error
+            self._failed(error)
         if not self._hopeless(error):
             self.begin_checkpoint()
 
@@ -355,12 +373,14 @@ class CursorLog:
             if error is not None:
                 raise error
             # Read only now, so that a cursor saved meanwhile, because its topic was unloaded, is not set back.
+            refusals = self._refusals
             failed = await self.states.save(changed)
             kept = [await copy_deltas(self.storage, old, failed.keys(), PROPERTIES)] if failed else []
         except BaseException:
             self._changed |= changed  # their deltas are in the old ledgers only, which are therefore kept
             raise
         self._changed |= failed.keys()
+        self._refused = {key: refusal for key, refusal in self._refused.items() if key in failed or refusal.number > refusals}
         self._report(failed)
         self._ledgers = kept + [ledger for ledger in self._ledgers if ledger not in old]
         await self._name_ledgers(self._ledgers)

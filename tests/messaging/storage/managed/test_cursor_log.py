@@ -49,13 +49,13 @@ async def test_a_change_of_nothing_waits_for_the_change_made_before() -> None:
     world = await World().start()
     (subscription_id,) = await world.subscriptions(1)
     order: list[str] = []
-    world.log.when_durable(lambda error: order.append(f"nothing before {error}"))
+    world.log.when_durable(subscription_id, lambda error: order.append(f"nothing before {error}"))
     assert order == ["nothing before None"]
     world.store.hold()
     world.log.append(subscription_id, b"a", lambda error: order.append("first"))
-    world.log.when_durable(lambda error: order.append("in the same turn"))
+    world.log.when_durable(subscription_id, lambda error: order.append("in the same turn"))
     await eventually(lambda: bool(world.store.held))
-    world.log.when_durable(lambda error: order.append("under way"))
+    world.log.when_durable(subscription_id, lambda error: order.append("under way"))
     assert len(order) == 1
     world.store.release()
     await eventually(lambda: len(order) == 4)
@@ -63,7 +63,7 @@ async def test_a_change_of_nothing_waits_for_the_change_made_before() -> None:
     world.store.fail_appends(DiskFull("full"))
     assert await world.store_delta(subscription_id, b"b") is not None
     refused: list[StoreError | None] = []
-    world.log.when_durable(refused.append)
+    world.log.when_durable(subscription_id, refused.append)
     assert isinstance(refused[0], DiskFull)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -64,32 +63,6 @@ async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError)
     )
     await after.log.stop()
     assert len(await after.ledgers()) == 1
-
-
-async def test_what_was_refused_is_durable_only_once_its_cursor_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger of the checkpoint was open, and a repeated acknowledgement was answered: a crash then forgot it."""
-    world = await World().start()
-    (subscription_id,) = await world.subscriptions(1)
-    saving, may_save = asyncio.Event(), asyncio.Event()
-    save = world.meta.save_cursors
-
-    async def save_later(*values: Any) -> None:
-        saving.set()
-        await may_save.wait()
-        await save(*values)
-
-    monkeypatch.setattr(world.meta, "save_cursors", save_later)
-    world.store.fail_appends()
-    assert await world.store_delta(subscription_id, b"a") is not None
-    world.store.stop_failing()
-    await asyncio.wait_for(saving.wait(), 5)
-    told: list[StoreError | None] = []
-    world.log.when_durable(told.append)
-    assert isinstance(told.pop(), StoreError)
-    may_save.set()
-    await eventually(lambda: world.log.refusing is None)
-    world.log.when_durable(told.append)
-    await eventually(lambda: told == [None])
 
 
 @pytest.mark.parametrize("call", ["create", "delete"])

@@ -86,7 +86,7 @@ class CursorChanges:
         elif delta and subscription.durable:
             topic.services.stores.cursors.append(subscription.subscription_id, delta, stored)
         elif stored is not None and subscription.durable:
-            topic.services.stores.cursors.when_durable(stored)
+            topic.services.stores.cursors.when_durable(subscription.subscription_id, stored)
         elif stored is not None:
             stored(None)
 

@@ -102,4 +102,4 @@ class CursorWrites:
         if delta:
             self._log.append(subscription_id, delta, done)
         elif done is not None:
-            self._log.when_durable(done)
+            self._log.when_durable(subscription_id, done)

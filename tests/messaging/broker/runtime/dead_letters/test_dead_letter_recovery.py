@@ -56,7 +56,7 @@ async def test_killed_between_append_and_acknowledgement_it_is_there_once(
     await moved(world, 1)  # the target and its subscription exist from here on
     kept: list[Any] = []
     monkeypatch.setattr(world.service.cursors, "append", lambda *args: kept.append(args))
-    monkeypatch.setattr(world.service.cursors, "when_durable", kept.append)
+    monkeypatch.setattr(world.service.cursors, "when_durable", lambda _, done: kept.append(done))
     client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1)
     await eventually(lambda: len(kept) >= 2)
     assert subscription_of(world).backlog_entries == 0
@@ -74,7 +74,7 @@ async def test_killed_before_the_acknowledgement_it_is_there_once_though_the_tar
     await moved(world, 1)
     kept: list[Any] = []
     monkeypatch.setattr(world.service.cursors, "append", lambda *args: kept.append(args))
-    monkeypatch.setattr(world.service.cursors, "when_durable", kept.append)
+    monkeypatch.setattr(world.service.cursors, "when_durable", lambda _, done: kept.append(done))
     client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1)
     await eventually(lambda: len(kept) >= 2)
     world = await make_world(after=world)
