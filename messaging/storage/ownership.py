@@ -187,8 +187,11 @@ class OwnershipStore(Protocol):
         """Its parts, each under a fence of its own; all stay with the owner. `cuts` lie inside it."""
 
     async def remove_bundle(self, row: OwnershipRow) -> None:
-        """Forgets a row of a namespace that is gone. Others keep it in their copies, where nobody asks for it; its fence is worth
-        nothing, and its epochs go on if the name comes again. Raises `Fenced` if `row` is not the newest."""
+        """Forgets a row of a namespace that is gone, which is no change that others are told of: they see it by `bundles_of`. Its
+        fence is worth nothing, and its epochs go on if the name comes again. Raises `Fenced` if `row` is not the newest."""
+
+    async def bundles_of(self, namespace: str) -> list[OwnershipRow]:
+        """All rows of a namespace, in the order of their ranges."""
 
     async def release_bundles_of(self, ended: EndedSession, limit: int = CHANGES_MAX) -> int:
         """Up to `limit` bundles of a broker that was ended are nobody's from now on. How many it were. Raises `Fenced`, and

@@ -163,6 +163,11 @@ def remove_bundle(db: Database, row: OwnershipRow) -> None:
     _forget(db, [row])
 
 
+def bundles_of(db: Database, namespace: str) -> list[OwnershipRow]:
+    sql = f"select {_COLUMNS} from bundle_owner where namespace = ? order by lower"
+    return [_row(row) for row in db.execute(sql, (namespace,)).fetchall()]
+
+
 def release_bundles_of(db: Database, ended: EndedSession, limit: int, lock: str) -> int:
     tables.check_fence(db, ended.fence, lock)
     sql = f"select {_COLUMNS} from bundle_owner where broker_id = ? limit ?"
@@ -298,6 +303,9 @@ class SqlOwnershipStore:
 
     async def remove_bundle(self, row: OwnershipRow) -> None:
         await self._run(remove_bundle, row)
+
+    async def bundles_of(self, namespace: str) -> list[OwnershipRow]:
+        return await self._run(bundles_of, namespace)
 
     async def release_bundles_of(self, ended: EndedSession, limit: int = CHANGES_MAX) -> int:
         return await self._run(release_bundles_of, ended, limit, self._lock)

@@ -46,9 +46,7 @@ class OwnerMap:
         self.version += 1
         for other in replaced:
             if other.broker_id:
-                del self._owned[other.broker_id][other.bundle]
-                self.bundles_of[other.broker_id] -= 1
-                self._count(row.bundle.namespace, other.broker_id, -1)
+                self._disown(other)
         rows[first:last] = [row]
         if row.broker_id:
             self._owned[row.broker_id][row.bundle] = row
@@ -110,13 +108,24 @@ class OwnerMap:
     def rows_of(self, namespace: str) -> list[OwnershipRow]:
         return list(self._rows.get(namespace, ()))
 
-    def drop(self, namespace: str) -> None:
-        """Nobody asks for its topics any more."""
-        for row in self._rows.pop(namespace, ()):
-            self.version += 1
-            if row.broker_id:
-                del self._owned[row.broker_id][row.bundle]
-                self.bundles_of[row.broker_id] -= 1
+    def drop(self, row: OwnershipRow) -> None:
+        """It is in the metadata no more, and no other row in its place: its namespace is gone."""
+        namespace = row.bundle.namespace
+        rows = self._rows.get(namespace, [])
+        if row not in rows:  # another one took its place meanwhile
+            return
+        rows.remove(row)
+        self.version += 1
+        if row.broker_id:
+            self._disown(row)
+        if not rows:
+            del self._rows[namespace]
+            self._spread.pop(namespace, None)
+
+    def _disown(self, row: OwnershipRow) -> None:
+        del self._owned[row.broker_id][row.bundle]
+        self.bundles_of[row.broker_id] -= 1
+        self._count(row.bundle.namespace, row.broker_id, -1)
 
     def overlapping(self, bundle: NamespaceBundle) -> list[OwnershipRow]:
         rows = self._rows.get(bundle.namespace, [])

@@ -20,7 +20,8 @@ REMOVED_AT_ONCE = 100
 
 class GoneNamespaces:
     """`exists`: whether there is such a namespace, also in the recycle bin, or that is not known. One that is missing at two looks
-    and has no topics is gone: it may only not be known here yet. Rows of live brokers are left to these."""
+    and has no topics is gone: it may only not be known here yet. Rows of live brokers are left to these, and kept here until they
+    have removed them: the namespace may come back before, and then they own what they did."""
 
     def __init__(self, member: FleetMember, store: OwnershipStore, topics: MetaStore, exists: Callable[[str], bool]) -> None:
         self._member = member
@@ -41,9 +42,13 @@ class GoneNamespaces:
             mine = [row for row in rows if row.broker_id == self._member.broker_id or not owners.is_live(row)]
             for start in range(0, len(mine), REMOVED_AT_ONCE):
                 await asyncio.gather(*map(self._remove, mine[start : start + REMOVED_AT_ONCE]))
-            owners.drop(namespace)
-            self._missing.discard(namespace)
-            log.info("ownership.namespace_gone", namespace=namespace, removed=len(mine))
+            stored = await self._store.bundles_of(namespace)
+            for row in rows:
+                if row not in stored:
+                    owners.drop(row)
+            if not owners.rows_of(namespace):
+                self._missing.discard(namespace)
+                log.info("ownership.namespace_gone", namespace=namespace, removed=len(mine))
 
     async def _remove(self, row: OwnershipRow) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,13 +11,11 @@ from messaging.adminrpc.base import Method, Request
 from messaging.adminrpc.brokers import GoneBroker, RecoverBroker
 from messaging.adminrpc.methods import BROKERS_FORGET, BROKERS_LIST, BROKERS_RECOVER, HEALTH
 from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
-from messaging.broker.runtime.ownership.gone_namespaces import GoneNamespaces
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
 from messaging.errors import Conflict, NotAllowed, NotFound, NotReady
 from messaging.storage.ledger_store import Fence
 from messaging.storage.managed.cursor_log import key_of
-from messaging.storage.meta_store import MetaStore
 from messaging.storage.ownership import RecoveryFailed
 from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import running_fleet, shared_broker, shared_fleet
@@ -25,14 +23,6 @@ from tests.support.brokers.running_broker import RunningBroker
 from tests.support.waiting import eventually
 
 TOPICS = [f"persistent://acme/orders/t{number}" for number in range(12)]
-
-
-class TopicsOfNobody:
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    async def list_topics(self, namespace: str, *, limit: int) -> list[str]:
-        return self.names
 
 
 def member_of(broker: RunningBroker) -> SharedMember:
@@ -158,28 +148,3 @@ async def test_a_broker_with_a_log_of_its_own_is_not_forgotten(tmp_path: Path) -
     async with running_fleet(tmp_path, 2) as fleet:
         with pytest.raises(NotAllowed, match="log of its own"):
             await ask(fleet[0], BROKERS_FORGET, GoneBroker(gone_broker_id="broker-2"))
-
-
-async def test_the_rows_of_a_namespace_that_is_gone_are_removed(tmp_path: Path, metadata_url: str) -> None:
-    async with shared_broker(tmp_path, metadata_url, 1) as broker:
-        await acknowledge_one_of_two(broker)
-        member, meta = member_of(broker), meta_of(broker)
-        rows = member.owners.rows_of("acme/orders")
-        exists = True
-        topics = TopicsOfNobody()
-        looking = GoneNamespaces(member, meta.ownership, cast(MetaStore, topics), lambda namespace: exists)
-        for _ in range(2):
-            await looking.look()
-        assert rows and (await meta.ownership.ownership_changes(0)).rows
-        exists = False
-        await looking.look()
-        assert (await meta.ownership.ownership_changes(0)).rows, "it may only not be known here yet"
-        topics.names = TOPICS[:1]
-        await looking.look()
-        assert (await meta.ownership.ownership_changes(0)).rows, "its topics are being deleted"
-        topics.names = []
-        await looking.look()
-        assert not (await meta.ownership.ownership_changes(0)).rows
-        assert not member.owners.owned_by("machine-1") and not list(member.owners.namespaces)
-        again = await meta.ownership.acquire_bundle(rows[0].bundle, "machine-1", member.session)
-        assert again.epoch > rows[0].epoch
