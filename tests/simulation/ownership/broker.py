@@ -6,12 +6,13 @@ What it does is written as generators: each `yield` is a call of the database, w
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
 
 from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Answer, NotNow, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import AcknowledgedTopic, Acknowledgements
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.storage.ledger_store import Fence, Fenced, LedgerClosed, Unavailable
 from messaging.storage.meta_store import namespace_of
@@ -60,12 +61,39 @@ class Operation:
     under_way: object = None  # the broker's life that works at it
 
 
+class AttachedConsumer:
+    """A consumer of a loaded topic: it sends acknowledgements until it is told that the topic is elsewhere. What becomes of them is
+    decided by the real code; topic, subscription and what stores their changes are this."""
+
+    def __init__(self) -> None:
+        self.closed: object = None  # why the topic is closed
+        self.changes: list[bytes] = []
+        self.services = self.cursor_changes = self.subscriptions = self
+        self._acknowledgements = Acknowledgements(cast(AcknowledgedTopic, self))
+
+    def acknowledge_at_broker(self, mark_delete: int) -> bool:
+        """Whether the broker takes it, and is to store it."""
+        self.changes.clear()
+        self._acknowledgements.acknowledge(cast(Any, self), cast(Any, self), 0, [mark_delete])
+        return bool(self.changes)
+
+    def clock_ms(self) -> int:
+        return 0
+
+    def acknowledge(self, consumer: object, ledger_id: int, entries: list[int], now_ms: int) -> bytes:
+        return b"%d" % entries[0]
+
+    def finish(self, subscription: object, delta: bytes) -> None:
+        self.changes.append(delta)
+
+
 @dataclass
 class Loaded:
     row: OwnershipRow
     ledger: int
     next_entry: int
     mark_delete: int
+    consumer: AttachedConsumer = field(default_factory=AttachedConsumer)
 
 
 class BrokerLife:
@@ -81,6 +109,7 @@ class BrokerLife:
         self.lost = False  # others took it for gone: it ends
         self.lease: Lease | None = None
         self.loaded: dict[str, Loaded] = {}
+        self.closing: dict[str, Loaded] = {}  # topics that move: consumers are attached until it is known where to
         self.busy: set[object] = set()  # what it does once at a time
         self.paused = False
         self.counts: dict[str, int] = {}
@@ -170,10 +199,19 @@ class BrokerLife:
         drained: OwnershipRow = yield _plain(ownership.drain_bundle, row)
         self.owners.put(drained)
         for topic in [topic for topic, loaded in self.loaded.items() if loaded.row.bundle == row.bundle]:
-            mark_delete = self.loaded.pop(topic).mark_delete
-            yield (unload, (self.fence, self.broker_id, topic, mark_delete))
-        yield (save_the_rest, (self.fence, self.broker_id, frozenset(self.loaded)))
+            loaded = self.closing[topic] = self.loaded.pop(topic)
+            loaded.consumer.closed = "it moves"
+            yield (unload, (self.fence, self.broker_id, topic, loaded.mark_delete))
+        yield (save_the_rest, (self.fence, self.broker_id, frozenset({*self.loaded, *self.closing})))
         return drained
+
+    def move(self, row: OwnershipRow, task: Task) -> Task:
+        """What is drained in it, and given away; however it ends, consumers are told to look up."""
+        try:
+            yield from task
+        finally:
+            for topic in [topic for topic, loaded in self.closing.items() if loaded.row.bundle == row.bundle]:
+                del self.closing[topic]
 
     def hand_over(self, row: OwnershipRow, broker_id: str) -> Task:
         drained = yield from self.drain(row)
@@ -213,14 +251,32 @@ class BrokerLife:
                 entry, loaded.next_entry = loaded.next_entry, loaded.next_entry + 1
                 yield (append, (row.fence, topic, loaded.ledger, entry, operation.number))
                 operation.entry = entry
-            else:
-                loaded.mark_delete = max(loaded.mark_delete, operation.mark_delete)
-                yield (acknowledge, (self.fence, self.broker_id, topic, loaded.mark_delete))
+            elif not (yield from self._take(operation, loaded)):
+                return
         except REFUSED:
             if self.loaded.get(topic) is loaded:
                 del self.loaded[topic]
             raise
         operation.answered = step()
+
+    def attached(self, topic: str) -> Loaded | None:
+        """Where a consumer is that has looked up before: nothing is asked of this broker again but what it acknowledges."""
+        return self.closing.get(topic) or self.loaded.get(topic)
+
+    def serve_attached(self, operation: Operation, step: Callable[[], int]) -> Task:
+        loaded = self.attached(operation.topic)
+        if loaded is not None and (yield from self._take(operation, loaded)):
+            self.count("acknowledged where it was")
+            operation.answered = step()
+
+    def _take(self, operation: Operation, loaded: Loaded) -> Generator[Call, Any, bool]:
+        """Whether the acknowledgement was stored; else it has no answer."""
+        if not loaded.consumer.acknowledge_at_broker(operation.mark_delete):
+            self.count("left without answer")
+            return False
+        loaded.mark_delete = max(loaded.mark_delete, operation.mark_delete)
+        yield (acknowledge, (self.fence, self.broker_id, operation.topic, loaded.mark_delete))
+        return True
 
 
 def _place(topic: str) -> tuple[str, int]:

@@ -235,7 +235,7 @@ class Fleet:
             self.boundaries[namespace] = tuple(sorted({*self.boundaries[namespace], cut}))
             task = life.split(row, cut)
         life.busy.add(row.bundle)
-        self.spawn(life, task, lambda: life.busy.discard(row.bundle))
+        self.spawn(life, life.move(row, task), lambda: life.busy.discard(row.bundle))
         return f"{life.broker_id}: {what} {row.bundle}"
 
     # --- clients
@@ -262,6 +262,8 @@ class Fleet:
             if operation.under_way in self.lives.values():
                 return ""
             operation.under_way = None  # its connection broke
+        if operation.mark_delete >= 0 and not sent and (where := self._attached(operation)):
+            return where
         if life is None or life.paused:
             return ""
         answered = life.look_up(operation.topic, sent=sent)
@@ -276,6 +278,17 @@ class Fleet:
             self.spawn(life, life.serve(operation, answered.row, lambda: self.step), lambda: self._not_under_way(operation, life))
         return f"operation {operation.number} asks {broker_id}: {type(answered).__name__}"
 
+    def _attached(self, operation: Operation) -> str:
+        """It is acknowledged where a consumer is attached, which looks up nothing."""
+        lives = [life for life in self.lives.values() if not life.paused and life.attached(operation.topic)]
+        if not lives or self.random.random() < 0.3:
+            return ""
+        life = self.random.choice(lives)
+        operation.under_way = life
+        task = life.serve_attached(operation, lambda: self.step)
+        self.spawn(life, task, lambda: self._not_under_way(operation, life))
+        return f"operation {operation.number} goes to {life.broker_id}, where its consumer is"
+
     def _not_under_way(self, operation: Operation, life: BrokerLife) -> None:
         if operation.under_way is life:
             operation.under_way = None
@@ -289,8 +302,8 @@ class Fleet:
             self.counts["appended"] += 1
 
 
-WEIGHTS: dict[str, float] = {"carry out": 50, "client": 30, "tick": 4, "time": 12, "move": 0.6}
-FAULTS: dict[str, float] = {"kill": 0.1, "start": 0.6, "pause": 2, "cut": 2, "second": 0.05, "mistake": 0.8}
+WEIGHTS: dict[str, float] = {"carry out": 50, "client": 30, "tick": 4, "time": 12, "move": 0.6, "start": 0.6}
+FAULTS: dict[str, float] = {"kill": 0.1, "pause": 2, "cut": 2, "second": 0.05, "mistake": 0.8}
 
 
 def _perform(fleet: Fleet, name: str) -> str:

@@ -29,6 +29,8 @@ def test_a_fleet_keeps_its_promises() -> None:
         *FAULTS,
         "appended",
         "acknowledged",
+        "acknowledged where it was",
+        "left without answer",
         "handed over",
         "split",
         "released",
@@ -59,6 +61,12 @@ def test_writes_that_carry_no_fence_are_noticed(monkeypatch: pytest.MonkeyPatch)
     """A broker that was replaced stores the cursor as it knew it."""
     monkeypatch.setattr(database, "checked", lambda shared, fence: None)
     assert _found("acknowledge")
+
+
+def test_acknowledgements_that_are_taken_while_a_bundle_moves_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cursors are saved, and the bundle is not handed over yet: what is acknowledged then was answered and forgotten."""
+    monkeypatch.setattr(broker.AttachedConsumer, "closed", property(lambda self: None, lambda self, why: None), raising=False)
+    assert _found("acknowledged up to")
 
 
 def test_two_writers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
