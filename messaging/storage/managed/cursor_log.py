@@ -107,7 +107,7 @@ async def _why_unreadable(storage: Storage, ledger_id: int) -> Exception | None:
     return None
 
 
-class Refusal(NamedTuple):
+class DeltaRefusal(NamedTuple):
     """The last one of a cursor. Those of all cursors are numbered in their order."""
 
     number: int
@@ -126,7 +126,7 @@ class CursorLog:
         self._carried_bytes = 0  # size of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or with refused deltas
         self._kept: set[int] = set()  # cursors of topics that are not loaded any more, and that could not be saved
-        self._refused: dict[int, Refusal] = {}  # cursors with deltas that no ledger has, and that were not saved since
+        self._refused: dict[int, DeltaRefusal] = {}  # cursors with deltas that no ledger has, and that were not saved since
         self._refusals = 0
         self._ledgers: list[int] = []
         self.refusing: StoreError | None = None  # why acknowledgements are not stored; None while they are
@@ -299,7 +299,7 @@ class CursorLog:
         """A ledger accepts no more deltas. If it is no longer the current one, the checkpoint that replaced it covers what it
         refused."""
         self._refusals += 1
-        self._refused |= dict.fromkeys(ids, Refusal(self._refusals, error))
+        self._refused |= dict.fromkeys(ids, DeltaRefusal(self._refusals, error))
         if writer is self._batches.writer:
             self._batches.refused = self._batches.refused or error
             self._failed(error)

@@ -31,7 +31,7 @@ from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import LedgerClosed, StoreError
+from messaging.storage.ledger_store import Fenced, LedgerClosed, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
 
@@ -148,6 +148,7 @@ class TopicServices:
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:
-    """The error for the caller when the store raised `error`: `NotReady` if a retry may help."""
-    refused = NotReady if error.retryable or isinstance(error, LedgerClosed) else StorageFailed
+    """The error for the caller when the store raised `error`: `NotReady` if a retry may help, also where another broker owns what
+    this one did: clients look it up again then."""
+    refused = NotReady if error.retryable or isinstance(error, LedgerClosed | Fenced) else StorageFailed
     return refused(f"{what}: {error}")

@@ -20,12 +20,14 @@ from messaging.broker.runtime.ownership.joining import join_shared
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
 from messaging.errors import NotReady
+from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.ownership import INSTANCE, MACHINE, BrokerSession, NamespaceBundle, OwnershipRow, OwnershipStore
 from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
+from tests.support.clients.raw_client import RawClient
 
 TOPICS = [f"persistent://acme/orders/t{number}" for number in range(12)]
 
@@ -122,6 +124,27 @@ async def test_what_is_acknowledged_while_its_bundle_moves_is_acknowledged_at_th
             assert await asyncio.wait_for(acknowledging, 20)
         async with client.consumer(TOPICS[0], "reading", initial="earliest") as consumer:
             assert (await consumer.receive(timeout_s=20)).payload == b"1"
+
+
+async def test_whoever_subscribes_while_a_bundle_moves_is_to_look_it_up_again(tmp_path: Path, metadata_url: str) -> None:
+    """As Pulsar says it."""
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        url, token = fleet[0].service.addresses.broker_url, fleet[0].token("owner")
+        async with connect(url, token) as client, client.producer(TOPICS[0]) as producer:
+            await producer.send(b"0")
+        giver, taker = fleet if TOPICS[0] in fleet[0].service.topics.loaded else reversed(fleet)
+        store = Faulty(giver)
+        store.hands_over.clear()
+        raw = await RawClient.open(giver.port)
+        await raw.connect(giver.token("owner"))
+        giving = asyncio.create_task(moves_of(giver, store).give(bundle_of_first(giver), member_of(taker).broker_id))
+        await asyncio.wait_for(store.asked_to_hand_over.wait(), 5)
+        for _ in range(2):
+            raw.say(pb.Command.SUBSCRIBE, topic=TOPICS[0], subscription="new", sub_type=pb.Subscribe.Shared, consumer_id=1)
+            assert (await raw.expect("ERROR")).error == pb.ServiceNotReady
+            store.hands_over.set()
+            await giving
+        await raw.close()
 
 
 async def test_draining_ends_when_it_has_to(tmp_path: Path, metadata_url: str) -> None:
