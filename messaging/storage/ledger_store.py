@@ -229,8 +229,12 @@ class LedgerReader(Protocol):
     async def aclose(self) -> None: ...
 
 
+READ_BYTES = 1 << 20  # of a read where nothing speaks for more
+
+
 class LedgerStore(Protocol):
     entry_bytes_max: int
+    read_bytes: int  # how large a read should be of who goes on to the next one: larger where each waits for other machines
     failed: StoreError | None  # why nothing is taken any more, for good; only a new start repairs it
 
     @property

@@ -200,7 +200,7 @@ def _read(
     told: multiprocessing.connection.Connection, address: tuple[str, int], folder: Path, topic: str, batch: int, stored: int
 ) -> None:
     """The reader's process: says when its first message is there, counts from "count" to "end", begins anew at the topic's end."""
-    reader = _Reader(address, topic, batch)
+    reader = Reader(address, topic, batch)
     reader.take()
     told.send("begun")
     counted = 0
@@ -217,10 +217,10 @@ def _read(
         if reader.messages >= stored:
             reader.peer.close()
             _let_go(folder)
-            reader = _Reader(address, topic, batch)
+            reader = Reader(address, topic, batch)
 
 
-class _Reader:
+class Reader:
     """An Exclusive reader from the beginning, of entries of `batch` messages."""
 
     def __init__(self, address: tuple[str, int], topic: str, batch: int) -> None:

@@ -16,8 +16,8 @@ from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.adminrpc.methods import FEED_APPLY, FEED_VERSION, STATUS, TOPICS_CREATE, TOPICS_DELETE
-from messaging.adminrpc.topics import TopicCreate, TopicDelete
+from messaging.adminrpc.methods import FEED_APPLY, FEED_VERSION, STATUS, TOPICS_CREATE, TOPICS_DELETE, TOPICS_UNLOAD
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
 from messaging.errors import TopicNotFound
 from messaging.identity import create_secrets, service_token
 from messaging.settings import Settings
@@ -70,6 +70,10 @@ class RealBroker:
             self.rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, force=True))
         except TopicNotFound:
             pass
+
+    def unload(self, topic: str) -> None:
+        """Lets go of all that it has in memory of the topic."""
+        self.rpc.call(TOPICS_UNLOAD, TopicRef(topic=topic))
 
     def kill(self) -> None:
         """As a crash would: at once, with nothing finished."""

@@ -19,7 +19,7 @@ class EntryRead:
         self._digest = digest
         self._entry_id = entry_id
         ensemble = metadata.segment_of(entry_id).ensemble
-        slots = metadata.write_set(entry_id)
+        slots = metadata.read_set(entry_id)
         self._untried: list[tuple[int, str]] = sorted(((slot, ensemble[slot]) for slot in slots), key=lambda item: item[1] in avoid)
         self._asked: set[int] = set()
         self._reasons: list[str] = []

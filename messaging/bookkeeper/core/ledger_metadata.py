@@ -76,8 +76,13 @@ class LedgerMetadata:
         raise MalformedMetadata(f"ledger {self.ledger_id} has no segment for entry {entry_id}", self.ledger_id)
 
     def write_set(self, entry_id: int) -> list[int]:
-        """The slots that have the entry, in the order in which they are asked for it."""
+        """The slots that have the entry."""
         return [(entry_id + position) % self.ensemble_size for position in range(self.write_quorum)]
+
+    def read_set(self, entry_id: int) -> list[int]:
+        """The same in the order in which they are asked for it. Where each bookie has every entry, one is asked for all of the
+        ledger: it has them in a row, and reads ahead by itself."""
+        return self.write_set(entry_id if self.write_quorum < self.ensemble_size else self.ledger_id)
 
     def with_segment(self, segment: Segment) -> LedgerMetadata:
         """With other bookies from an entry on. A last segment that begins with the same entry has none and is replaced."""

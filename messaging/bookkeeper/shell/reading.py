@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable
 
 from messaging.bookkeeper.core.actions import Arrived, ReadAction, SendRead
@@ -75,28 +76,30 @@ async def read_entries(
         raise NoSuchEntry(f"entry {last} of ledger {metadata.ledger_id} is behind the last one, {readable}", metadata.ledger_id)
     entries: list[Entry] = []
     total_bytes = 0
-    while first <= last:
-        at_once = bookies.config.reads_at_once
-        if bytes_max is not None:
-            # How large entries are is not known before they come: by those that came, or all of a closed ledger, so that little
-            # is read in vain.
-            count, size = (len(entries), total_bytes) if entries else (metadata.last_entry_id + 1, metadata.length)
-            known = entries or (metadata.is_closed and count)
-            at_once = min(at_once, 1 + (bytes_max - total_bytes) * count // max(1, size) if known else _FIRST_READS)
-        window = range(first, min(last, first + at_once - 1) + 1)
-        reads = [_Read(metadata, digest, bookies, entry_id) for entry_id in window]
-        try:
-            for read in reads:
-                entry = await read.future
-                entries.append(entry)
-                total_bytes += len(entry.payload)
-                if bytes_max is not None and total_bytes >= bytes_max:
-                    return entries
-        finally:
-            for read in reads:
-                read.cancel()
-            for read in reads:
-                if read.future.done() and not read.future.cancelled():
-                    read.future.exception()
-        first = window[-1] + 1
-    return entries
+    asked: deque[_Read] = deque()  # those on their way, in order
+    try:
+        while True:
+            room = bookies.config.reads_at_once
+            if bytes_max is not None:
+                # How large entries are is not known before they come: by those that came, or all of a closed ledger, so that
+                # little is read in vain.
+                count, size = (len(entries), total_bytes) if entries else (metadata.last_entry_id + 1, metadata.length)
+                known = entries or (metadata.is_closed and count)
+                room = min(room, 1 + (bytes_max - total_bytes) * count // max(1, size) if known else _FIRST_READS)
+            while first <= last and len(asked) < room:
+                asked.append(_Read(metadata, digest, bookies, first))
+                first += 1
+            if not asked:
+                return entries
+            entry = await asked[0].future
+            del asked[0]
+            entries.append(entry)
+            total_bytes += len(entry.payload)
+            if bytes_max is not None and total_bytes >= bytes_max:
+                return entries
+    finally:
+        for read in asked:
+            read.cancel()
+        for read in asked:
+            if read.future.done() and not read.future.cancelled():
+                read.future.exception()

@@ -51,6 +51,11 @@ class OpenedLedgers:
             raise told(error, ledger_id) from error
         return await self._opened(ledger_id, reader)
 
+    def source_now(self, ledger_id: int) -> Source | None:
+        """Of one that was opened."""
+        opened = self._sealed.get(ledger_id)
+        return None if opened is None else opened.source
+
     async def recover(self, ledger_id: int) -> LedgerInfo:
         """Takes it from its writer and seals it."""
         number = self._nodes.bookkeeper_id(ledger_id)
@@ -104,8 +109,8 @@ def _properties_of(ledger_id: int, metadata: LedgerMetadata) -> dict[str, str]:
         raise StoreError(f"{WHAT}: ledger {metadata.ledger_id} was made by something else: {error}", ledger_id) from None
 
 
-def _payloads(reader: LedgerReader) -> Callable[[int, int, int], Awaitable[Sequence[bytes]]]:
-    async def payloads(first: int, last: int, bytes_max: int) -> list[bytes]:
+def _payloads(reader: LedgerReader) -> Callable[[int, int, int | None], Awaitable[Sequence[bytes]]]:
+    async def payloads(first: int, last: int, bytes_max: int | None) -> list[bytes]:
         return [entry.payload for entry in await reader.read(first, last, bytes_max)]
 
     return payloads

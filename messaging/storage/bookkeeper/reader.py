@@ -8,23 +8,25 @@ from typing import NamedTuple
 
 from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
 from messaging.storage.bookkeeper.block_format import StoredBlock, decode
-from messaging.storage.bookkeeper.known_blocks import KnownBlocks
+from messaging.storage.bookkeeper.known_blocks import KnownBlocks, ReadEnd
 from messaging.storage.bookkeeper.store_errors import told
-from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry
+from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry, StoreError
 
 LEDGERS_MAX = 1024  # of which something is known
 CACHE_BYTES_MAX = 16 << 20
 RESUME_BLOCKS_MAX = 64  # that are tried behind one that is lost
 BLOCKS_AT_ONCE_MAX = 256
+FORECAST_READS_MAX = 3  # until a block is found with which a read ends
 
 
 class Source(NamedTuple):
-    """What may be read of a ledger now. `payloads(first, last, bytes_max)`: of the adds from `first` to `last`, at least one."""
+    """What may be read of a ledger now. `payloads(first, last, bytes_max)`: of the adds from `first` to `last`, at least
+    one; `bytes_max` None: all of them."""
 
     last_block: int
     last_entry: int
     sparse: bool
-    payloads: Callable[[int, int, int], Awaitable[Sequence[bytes]]]
+    payloads: Callable[[int, int, int | None], Awaitable[Sequence[bytes]]]
 
 
 class BlockReads:
@@ -59,6 +61,9 @@ class BlockReads:
             self._cached_bytes -= _kept_bytes(stored)
         return stored
 
+    def keeps(self, ledger_id: int, number: int) -> bool:
+        return (ledger_id, number) in self._cached
+
     def keep(self, stored: StoredBlock) -> None:
         key = (stored.block.ledger_id, stored.number)
         if key not in self._cached:
@@ -85,12 +90,16 @@ class LedgerReading:
         if not 0 <= first <= last_entry:
             raise NoSuchEntry(f"ledger {self._ledger_id} ends at entry {last_entry}; {first} was asked for", self._ledger_id)
         number = await self._find(first)
+        end = self._known.known_end(number, first + entries_max - 1, bytes_max)
         blocks: list[Block] = []
         entries = size_bytes = 0
         full = False
         while not full and number <= self._source.last_block and (not blocks or entries < entries_max):
             try:
-                some = await self._fetch(number, self._at_once(entries_max - entries), max(1, bytes_max - size_bytes))
+                if end is not None:
+                    some = await self._fetch(number, end + 1 - number, None)
+                else:
+                    some = await self._fetch(number, self._at_once(entries_max - entries), max(1, bytes_max - size_bytes))
             except CorruptEntry as error:
                 if blocks:
                     break
@@ -107,6 +116,30 @@ class LedgerReading:
                 entries += block.last_entry + 1 - max(first, block.first_entry)
             number += len(some)
         return blocks
+
+    def forecast(self, first: int, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
+        """See `LedgerStore.forecast`. Of a read that follows another one it is known where it begins, so the last of its blocks is
+        read ahead of the others, and kept for it."""
+        if not 0 <= first <= self._source.last_entry:
+            return 0
+        entries = self._reads.forecast(self._ledger_id, first, entries_max, bytes_max)
+        if entries:
+            return entries
+        end = self._known.end_of_read(first, self._source.last_entry, entries_max, bytes_max)
+        return 0 if end is None else self._ends_at(end, first, entries_max, bytes_max)
+
+    async def _ends_at(self, end: ReadEnd, first: int, entries_max: int, bytes_max: int) -> int:
+        for _ in range(FORECAST_READS_MAX):
+            try:
+                (stored,) = await self._fetch(end.number, 1, 1)
+            except (CorruptEntry, StoreError):
+                return 0  # the read itself tells
+            self._reads.keep(stored)
+            share = self._known.share_of_read(end, bytes_max)
+            if share == 1.0:
+                return self._known.entries_to(end, first, entries_max)
+            end = end.shorter(share * 0.8)
+        return 0
 
     async def last(self) -> StoredBlock:
         """The last block, where there is one. Raises `CorruptEntry` and what the source raises."""
@@ -173,8 +206,8 @@ class LedgerReading:
             return BLOCKS_AT_ONCE_MAX
         return min(BLOCKS_AT_ONCE_MAX, 1 + entries * (self._source.last_block + 1) // (self._source.last_entry + 1))
 
-    async def _fetch(self, number: int, count: int, bytes_max: int) -> list[StoredBlock]:
-        """At least one block, and `count` at most. Raises `CorruptEntry`, `StoreError`."""
+    async def _fetch(self, number: int, count: int, bytes_max: int | None) -> list[StoredBlock]:
+        """At least one block, and `count` at most, or about `bytes_max`. Raises `CorruptEntry`, `StoreError`."""
         last = min(number + count - 1, self._source.last_block)
         some: list[StoredBlock] = []
         size_bytes = 0
@@ -182,10 +215,12 @@ class LedgerReading:
             some.append(cached)
             size_bytes += cached.size_bytes
             number += 1
-            if size_bytes >= bytes_max:
+            if bytes_max is not None and size_bytes >= bytes_max:
                 return some
         if some:
             return some
+        while last > number and self._reads.keeps(self._ledger_id, last):
+            last -= 1
         try:
             payloads = await self._source.payloads(number, last, bytes_max)
         except CorruptEntry:
@@ -197,7 +232,7 @@ class LedgerReading:
                 stored = decode(self._ledger_id, number, payload)
             except ValueError as error:
                 raise CorruptEntry(f"add {number} of ledger {self._ledger_id}: {error}", self._ledger_id) from None
-            self._known.add(number, stored.after_entry, stored.block.last_entry, stored.size_bytes)
+            self._known.add(number, stored.after_entry, stored.block.last_entry, stored.size_bytes, stored.end_bytes)
             some.append(stored)
             number += 1
         return some

@@ -42,6 +42,7 @@ from messaging.storage.ledger_store import (
 RECOVERIES_AT_ONCE = 64
 RECOVERY_ATTEMPTS = 3  # bookies that are busy with all of them may answer late
 LOOKS_AT_ONCE = 64
+READ_BYTES = 4 << 20
 OTHERS_BYTES = 512 << 10  # beside one entry of the largest size, what a block may have: other entries and its header
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class BookkeeperLedgerStore:
     ) -> None:
         self.url = url
         self._config = config or Config(frame_bytes_max=url.frame_bytes_max, ssl_context=bookie_context(url))
+        self.read_bytes = READ_BYTES
         self.entry_bytes_max = entry_bytes_max or self._config.entry_bytes_max - HEADER_BYTES_MAX - OTHERS_BYTES
         self.what = WHAT
         self.failed: StoreError | None = None
@@ -229,11 +231,9 @@ class BookkeeperLedgerStore:
         return BookkeeperLedgerReader(ledger_id, self.read)
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
-        """By what reads have shown: 0 where nobody read yet."""
-        writer = self._writers.get(ledger_id)
-        if writer is not None and first > writer.last_confirmed:
-            return 0
-        return self._opened.reads.forecast(ledger_id, first, entries_max, bytes_max)
+        """0 where nobody read yet."""
+        source = self._source_now(ledger_id)
+        return 0 if source is None else LedgerReading(ledger_id, source, self._opened.reads).forecast(first, entries_max, bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         version = self._check(fence)
@@ -304,10 +304,15 @@ class BookkeeperLedgerStore:
         return writer.info(sealed=True) if closed.last_entry_id == writer.last_block else None
 
     async def _source(self, ledger_id: int) -> Source:
+        source = self._source_now(ledger_id)
+        return source if source is not None else (await self._opened.open(ledger_id)).source
+
+    def _source_now(self, ledger_id: int) -> Source | None:
+        """None: its metadata has to be read."""
         writer = self._writers.get(ledger_id)
         if writer is not None:
             return Source(writer.last_block, writer.last_confirmed, writer.sparse, writer.bookkeeper.read)
-        return (await self._opened.open(ledger_id)).source
+        return self._opened.source_now(ledger_id)
 
     async def _info_or_none(self, ledger_id: int) -> LedgerInfo | None:
         try:

@@ -11,6 +11,7 @@ import msgspec
 
 from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
+    READ_BYTES,
     SPARSE,
     DiskFull,
     Fence,
@@ -59,6 +60,7 @@ class LocalLedgerStore:
         self.directory = Path(directory)
         self.config = config or LocalConfig()
         self.entry_bytes_max = self.config.entry_bytes_max
+        self.read_bytes = READ_BYTES
         self.failed: StoreError | None = None
         self.on_failed: Callable[[StoreError], None] | None = None
         self.damage: list[Damage] = []

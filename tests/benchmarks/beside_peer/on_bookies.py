@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from tests.benchmarks.beside_peer import reading_on_bookies
 from tests.benchmarks.beside_peer.in_turn import Broker
 from tests.benchmarks.beside_peer.peer_process import PeerOnBookies
 from tests.benchmarks.generator import Generator, Loaded
@@ -64,12 +65,14 @@ _WORDS = {"p50_ms": "receipt p50", "p99_ms": "receipt p99", "cpu_us": "broker CP
 
 
 class Plan(NamedTuple):
-    """How long it takes: rounds x rows x 3 brokers x (`seconds` + `FORGET_S`), and `warm_up_s`."""
+    """How long it takes: rounds x rows x 3 brokers x (`seconds` + `FORGET_S`), `warm_up_s`, and reading
+    `read_messages` as often."""
 
     seconds: float = 4.0
     rounds: int = 5
     warm_up_s: float = 30.0
     rows: tuple[Row, ...] = ROWS
+    read_messages: int = reading_on_bookies.MESSAGES
 
 
 def run(directory: Path | None, generator: Generator, peer: Path, plan: Plan, progress: Progress) -> Section:
@@ -108,6 +111,9 @@ def run(directory: Path | None, generator: Generator, peer: Path, plan: Plan, pr
             for name, rounds in measured.items():
                 section.tables[0].rows.append((row.name, name, *_cells(rounds)))
             section.figures += figures(row, measured)
+        caught = reading_on_bookies.measure(turns.brokers, plan.read_messages, plan.rounds, progress, section.failures)
+        section.tables.append(reading_on_bookies.table(caught))
+        section.figures += reading_on_bookies.figures(caught[OURS], caught[PEER])
     return section
 
 

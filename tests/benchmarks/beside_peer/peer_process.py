@@ -80,6 +80,12 @@ class PeerBroker:
             if error.code != 404:
                 raise Stalled(f"the peer does not delete {topic}: {error}") from None
 
+    def unload(self, topic: str) -> None:
+        """Lets go of all that it has in memory of the topic."""
+        path = topic.replace("://", "/")
+        request = urllib.request.Request(f"{self._web}/{path}/unload", method="PUT")
+        urllib.request.urlopen(request, timeout=_HTTP_S).close()
+
     def close(self) -> None:
         """At once: nobody wants its data."""
         processes.end(self.process)

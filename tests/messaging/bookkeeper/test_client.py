@@ -102,6 +102,28 @@ async def test_a_closed_ledger_is_asked_at_once_for_what_a_read_may_have(cluster
     reading.cancel()
 
 
+async def test_the_next_entry_is_asked_for_as_soon_as_one_is_there(cluster: FakeCluster) -> None:
+    """As many are on their way all the time, not one lot after the other."""
+    client = await cluster.client(reads_at_once=4, speculative_read_s=60)
+    writer = await client.create()
+    await asyncio.gather(*(writer.append(b"12345") for _ in range(20)))
+    await writer.close()
+    reader = await client.open(writer.ledger_id)
+    for bookie in cluster.bookies.values():
+        bookie.requests.clear()
+        bookie.unanswered.add(5)
+    reading = asyncio.ensure_future(reader.read(0, 19))
+    asked: list[int] = []
+
+    def all_before_it_came() -> bool:
+        asked[:] = [request.readRequest.entryId for bookie in cluster.bookies.values() for request in bookie.requests]
+        return max(asked, default=0) == 8
+
+    await eventually(all_before_it_came)
+    assert sorted(asked) == list(range(9)) and not reading.done()
+    reading.cancel()
+
+
 async def test_p7_no_bookie_gets_an_entry_before_the_metadata_is_stored(cluster: FakeCluster) -> None:
     class Refusing(MemoryMetadataStore):
         async def create(self, metadata: LedgerMetadata, along: Sequence[NodeChange] = ()) -> LedgerMetadata:

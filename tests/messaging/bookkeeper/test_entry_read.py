@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -26,6 +27,20 @@ def test_bookies_are_asked_one_after_the_other() -> None:
     (arrived,) = read.answered(2, "c", Status.OK, BODY)
     assert isinstance(arrived, Arrived) and (arrived.entry.payload, arrived.bookie) == (b"hello", "c")
     assert read.slow() == []
+
+
+def test_one_bookie_is_asked_for_all_of_a_ledger_that_each_has() -> None:
+    """It reads ahead by itself; where entries are divided among bookies there is no such one."""
+    everywhere = [EntryRead(METADATA, DIGEST, entry_id).start() for entry_id in range(6)]
+    assert everywhere == [[SendRead(1, "b", entry_id)] for entry_id in range(6)]
+    other = replace(METADATA, ledger_id=8)
+    assert EntryRead(other, DIGEST, 0).start() == [SendRead(2, "c", 0)]
+    divided = replace(METADATA, write_quorum=2)
+    assert [action for entry_id in range(3) for action in EntryRead(divided, DIGEST, entry_id).start()] == [
+        SendRead(0, "a", 0),
+        SendRead(1, "b", 1),
+        SendRead(2, "c", 2),
+    ]
 
 
 def test_one_bookie_that_refuses_does_not_keep_what_the_others_have() -> None:

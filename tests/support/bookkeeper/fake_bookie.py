@@ -18,7 +18,8 @@ from messaging.bookkeeper.metadata.store import BookieAddress, MetadataStore
 
 
 class FakeBookie:
-    """`silent`: it takes requests and answers none. `refuses`: the status of every answer. `requests` are all that came."""
+    """`silent`: it takes requests and answers none. `refuses`: the status of every answer. `unanswered`: entries about
+    which it says nothing. `requests` are all that came."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.entries: dict[int, dict[int, bytes]] = {}
@@ -26,6 +27,7 @@ class FakeBookie:
         self.fenced: set[int] = set()
         self.requests: list[pb.Request] = []
         self.silent = False
+        self.unanswered: set[int] = set()
         self.garbage = False
         self.refuses: Status | None = None
         self.free_bytes = 1000
@@ -59,7 +61,7 @@ class FakeBookie:
                 plain = is_plain(received)
                 request = _of_version_3(received) if plain else pb.Request.FromString(received)
                 self.requests.append(request)
-                if self.silent:
+                if self.silent or (request.HasField("readRequest") and request.readRequest.entryId in self.unanswered):
                     continue
                 response = self._answer(request)
                 packet = _of_version_2(response) if plain else response.SerializeToString()

@@ -43,6 +43,7 @@ class FaultyLedgerStore:
 
     def __init__(self, store: LedgerStore, *, surely: bool = True) -> None:
         self.entry_bytes_max = store.entry_bytes_max
+        self.read_bytes = store.read_bytes
         self.failed: StoreError | None = None
         self.calls: list[str] = []
         self.damaged: set[tuple[int, int]] = set()

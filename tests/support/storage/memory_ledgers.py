@@ -13,6 +13,7 @@ from typing import Self
 
 from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
+    READ_BYTES,
     SPARSE,
     Block,
     Buffer,
@@ -156,6 +157,7 @@ class MemoryLedgerStore:
     """`LedgerStore` in memory. `previous`: an instance whose ledgers this one takes over, fencing it."""
 
     def __init__(self, previous: Self | None = None, *, entry_bytes_max: int = 5 << 20) -> None:
+        self.read_bytes = READ_BYTES
         self.entry_bytes_max: int = entry_bytes_max if previous is None else previous.entry_bytes_max
         self.failed: StoreError | None = None
         self.fenced = False

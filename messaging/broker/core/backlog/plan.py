@@ -1,9 +1,9 @@
 """Decides which reads from storage the subscriptions of one topic need if the entry cache no longer has their entries. Pure: each
 event returns the steps to take.
 
-A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is finished or in
-progress. While a subscription is sent one read, the next two are fetched, both at once if the log can predict where each ends, so
-that neither the disk nor the consumer waits for the other.
+A *read* is a MiB or more of consecutive blocks, as the store says. Subscriptions at about the same place share it, whether it is
+finished or in progress. While a subscription is sent one read, the next two are fetched, both at once if the log can predict where
+each ends, so that neither the disk nor the consumer waits for the other.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from messaging.broker.core.backlog.read import BacklogRead, ReadState, memory_bytes
 from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.core.subscription import Subscription
-from messaging.storage.ledger_store import Block, Position
+from messaging.storage.ledger_store import READ_BYTES, Block, Position
 from messaging.storage.managed.ledger_list import LedgerList
 
 FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent again: perhaps only a few are wanted
-READ_BYTES = 1 << 20  # where it goes on from one read to the next
 AHEAD_READS = 2  # of one subscription, beside the one that it is sent
 
 
@@ -48,15 +47,18 @@ class ReadAhead:
 
 
 class BacklogPlan:
-    """`cached` says whether an entry need not be read, `entries_of` what a block of the log holds."""
+    """`cached` says whether an entry need not be read, `entries_of` what a block of the log holds. `read_bytes`: of one
+    read where a subscription goes on from the one before."""
 
     def __init__(
         self,
         ledger_list: LedgerList,
         cached: Callable[[Position], bool],
         entries_of: Callable[[Block], EntryBlock] = from_log,
+        read_bytes: int = READ_BYTES,
     ) -> None:
         self._entries_of = entries_of
+        self._read_bytes = read_bytes
         self.reads: list[BacklogRead] = []
         self.subscriptions: dict[Subscription, ReadAhead] = {}
         self._ledger_list = ledger_list
@@ -187,7 +189,7 @@ class BacklogPlan:
         if at < len(ahead):
             read_ahead.current = ahead[at]
         else:
-            read_ahead.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES, steps)
+            read_ahead.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else self._read_bytes, steps)
         self._leave(subscription, read_ahead, before, steps)
         for read in ahead[:at]:
             self._leave(subscription, read_ahead, read, steps)
@@ -209,7 +211,7 @@ class BacklogPlan:
             return
         following = self._ledger_list.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
         if self._ledger_list.may_deliver(following) and not self._cached(following):
-            read_ahead.ahead.append(self._join(subscription, following, READ_BYTES, steps))
+            read_ahead.ahead.append(self._join(subscription, following, self._read_bytes, steps))
 
     def _join(self, subscription: Subscription, position: Position, size: int, steps: Steps) -> BacklogRead:
         for read in self.reads:

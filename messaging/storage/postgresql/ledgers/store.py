@@ -12,6 +12,7 @@ import psycopg
 from messaging.background import BackgroundLoop
 from messaging.storage.fence_table import FenceTable, with_scope
 from messaging.storage.ledger_store import (
+    READ_BYTES,
     DiskFull,
     Fence,
     Fenced,
@@ -47,6 +48,7 @@ class PostgresqlLedgerStore:
 
     def __init__(self, url: str, health: BackgroundLoop | None = None, *, entry_bytes_max: int = 6 << 20) -> None:
         self.entry_bytes_max = entry_bytes_max
+        self.read_bytes = READ_BYTES
         self.what = WHAT
         self.failed: StoreError | None = None
         self.on_failed: Callable[[StoreError], None] | None = None

@@ -60,8 +60,12 @@ class BacklogReader:
         self.log = log
         self._released = released  # called when nothing is read or held any more
         self.tenant = dispatcher.tenant
-        self.plan = BacklogPlan(log.ledger_list, lambda position: dispatcher.cache.find(position) is not None, entries_of)
-        self._scheduler = dispatcher.topic.services.loops.backlog_scheduler
+        services = dispatcher.topic.services
+        self._scheduler = services.loops.backlog_scheduler
+        read_bytes = self._scheduler.read_bytes(services.stores.storage.ledgers.read_bytes)
+        self.plan = BacklogPlan(
+            log.ledger_list, lambda position: dispatcher.cache.find(position) is not None, entries_of, read_bytes
+        )
         self._tasks: dict[BacklogRead, asyncio.Task[list[Block]]] = {}
         self._scheduler.readers[self] = None
 

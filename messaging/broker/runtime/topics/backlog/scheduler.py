@@ -16,7 +16,9 @@ from messaging.broker.core.backlog.read_queue import ReadQueue
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.fairness.queue import FairQueue
+from messaging.storage.ledger_store import READ_BYTES
 
+ROOM_FOR_READS = 16  # of the largest size, in the account
 TURN_BYTES = 64 << 10  # bytes sent per slice, or one entry
 
 
@@ -54,6 +56,7 @@ class BacklogScheduler:
         self.reads_joined = 0  # how often a subscription reused a block that another's read had brought or was bringing
         self.readers: dict[ReadOwner, None] = {}  # topics with blocks in memory, the one most recently asked to release some last
         self._reads: ReadQueue[ReadOwner] = ReadQueue(account)
+        self._account = account
         self._due: FairQueue[tuple[BacklogDispatcher, Subscription]] = FairQueue()
         self._turn_due = False
 
@@ -69,6 +72,10 @@ class BacklogScheduler:
     @property
     def reads_waiting(self) -> int:
         return self._reads.waiting
+
+    def read_bytes(self, wanted_bytes: int) -> int:
+        """How large reads are of who reads on: as the store wants, and small enough for several of them."""
+        return min(wanted_bytes, max(READ_BYTES, self._account.limit_bytes // ROOM_FOR_READS))
 
     # --- sending what was read
 

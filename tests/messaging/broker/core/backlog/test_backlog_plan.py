@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
-from messaging.broker.core.backlog.plan import AHEAD_READS, FIRST_READ_BYTES, READ_BYTES, BacklogPlan, Steps
+from messaging.broker.core.backlog.plan import AHEAD_READS, FIRST_READ_BYTES, BacklogPlan, Steps
 from messaging.broker.core.backlog.read import BacklogRead, ReadState
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursors.cursor import Cursor
@@ -14,7 +14,7 @@ from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from messaging.storage.block_header import encode_plain
-from messaging.storage.ledger_store import Block, Position
+from messaging.storage.ledger_store import READ_BYTES, Block, Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.worlds.subscription_world import Sink
 
@@ -26,10 +26,10 @@ READ = 10  # entries that every read brings
 class Backlog:
     """A topic of `ENTRIES` entries, and a plan for its subscriptions. Entries from `cached_from` on need no read."""
 
-    def __init__(self, cached_from: int = ENTRIES) -> None:
+    def __init__(self, cached_from: int = ENTRIES, read_bytes: int = READ_BYTES) -> None:
         self.ledger_list = LedgerList([(LEDGER, ENTRIES - 1)])
         self.cached_from = cached_from
-        self.plan = BacklogPlan(self.ledger_list, lambda position: position.entry_id >= self.cached_from)
+        self.plan = BacklogPlan(self.ledger_list, lambda position: position.entry_id >= self.cached_from, read_bytes=read_bytes)
         self.frame = build_send(1, 0, pb.Metadata(producer_name="p", sequence_id=0, publish_time=1), b"x" * 100)
 
     def subscription(self, permits: int = 1000) -> Subscription:
@@ -80,6 +80,18 @@ def test_a_first_read_is_small_and_the_next_ones_are_large() -> None:
     assert there and firsts(steps.start) == [READ]
     assert steps.start[0].size_bytes == READ_BYTES
     assert FIRST_READ_BYTES < READ_BYTES and read.first == Position(LEDGER, 0)
+
+
+def test_a_store_may_want_more_at_a_time() -> None:
+    backlog = Backlog(read_bytes=4 * READ_BYTES)
+    subscription = backlog.subscription()
+    assert begun(backlog, subscription).size_bytes > 0
+    ahead = [steps.start[0].size_bytes for _, steps in (backlog.find(subscription, 0) for _ in range(AHEAD_READS))]
+    assert ahead == [4 * READ_BYTES] * AHEAD_READS
+    _, steps = backlog.find(subscription, 90)
+    assert [read.size_bytes for read in steps.start] == [4 * READ_BYTES]
+    _, steps = backlog.find(subscription, 50, sequential=False)
+    assert [read.size_bytes for read in steps.start] == [FIRST_READ_BYTES], "of what is sent again perhaps little is wanted"
 
 
 def test_where_the_second_read_ahead_begins_is_known_before_the_first_is_there() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from messaging.broker.core.backlog.plan import FIRST_READ_BYTES, READ_BYTES
+from messaging.broker.core.backlog.plan import FIRST_READ_BYTES
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
+from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.storage.ledger_store import READ_BYTES
 from tests.support.clients.raw_client import send_frame
 from tests.support.long_topic import TOPIC, payload, pending_reads, read_all, reader, resting, stored
 from tests.support.waiting import eventually
@@ -46,6 +49,16 @@ async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: Br
     assert account.used_bytes == 0
     client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await read_all(client, 60, first=2)
+
+
+def test_large_reads_are_for_large_budgets() -> None:
+    """Several of the largest size have room at once."""
+    sizes = {
+        budget_mib: BacklogScheduler(MemoryLimiter(budget_mib << 20).catch_up).read_bytes(4 << 20)
+        for budget_mib in (16, 128, 256, 4096)
+    }
+    assert sizes == {16: 1 << 20, 128: 2 << 20, 256: 4 << 20, 4096: 4 << 20}
+    assert BacklogScheduler(MemoryLimiter(4096 << 20).catch_up).read_bytes(READ_BYTES) == READ_BYTES
 
 
 async def test_short_memory_is_taken_from_those_who_take_nothing(make_world: MakeWorld) -> None:

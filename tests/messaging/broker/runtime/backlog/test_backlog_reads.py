@@ -6,12 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from messaging.broker.core.backlog.plan import READ_BYTES
 from messaging.broker.core.backlog.read_queue import READS_MAX
 from messaging.broker.runtime.admin.stats.internal_stats import internal_stats
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.ledger_store import Corrupt, Unavailable
+from messaging.storage.ledger_store import READ_BYTES, Corrupt, Unavailable
 from tests.support.long_topic import SIZE, TOPIC, pending_reads, read_all, reader, resting, stored
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually

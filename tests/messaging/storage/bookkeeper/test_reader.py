@@ -1,0 +1,89 @@
+"""Reads that follow each other in a ledger that nobody read before: each block is asked for once, and of one bookie."""
+
+from __future__ import annotations
+
+from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
+from messaging.storage.ledger_store import Block
+from tests.support.bookkeeper.fake_bookie import FakeCluster
+from tests.support.bookkeeper.opened_stores import QUICK, OpenedStores
+from tests.support.storage.ledger_entries import Results, entries
+from tests.support.storage.owning import fence_of, started
+
+BLOCKS = 200
+ENTRIES_MAX, BYTES_MAX = 4096, 20_000
+
+
+def payload(number: int) -> bytes:
+    return b"%06d" % number + b"x" * (500 + 300 * (number % 7))
+
+
+async def sealed(store: BookkeeperLedgerStore) -> None:
+    """Ledger 1 of 200 blocks of one entry; what the store knows of it is forgotten."""
+    writer, results = await store.create(fence_of(store), 1, {}), Results()
+    for number in range(BLOCKS):
+        results.append(writer, [payload(number)])
+    await results.wait(BLOCKS)
+    await writer.close()
+
+
+def asked(cluster: FakeCluster) -> dict[str, list[int]]:
+    """Which adds each bookie was asked for."""
+    return {
+        name: [request.readRequest.entryId for request in bookie.requests if request.HasField("readRequest")]
+        for name, bookie in cluster.bookies.items()
+    }
+
+
+async def forecast(store: BookkeeperLedgerStore, first: int) -> int:
+    told = store.forecast(1, first, entries_max=ENTRIES_MAX, bytes_max=BYTES_MAX)
+    return told if isinstance(told, int) else await told
+
+
+async def test_reads_are_forecast_one_behind_the_other_and_bring_each_block_once(
+    open_store: OpenedStores, cluster: FakeCluster
+) -> None:
+    writing = await open_store()
+    await started(writing)
+    await sealed(writing)
+    store = await open_store()  # another broker, which knows nothing of it
+    await started(store)
+    reader = await store.open(1)
+    assert await forecast(store, 0) == 0, "how large blocks are is not known"
+    for bookie in cluster.bookies.values():
+        bookie.requests.clear()
+    blocks = await reader.read(0, entries_max=ENTRIES_MAX, bytes_max=5_000)
+    planned = list[tuple[int, int]]()
+    first = blocks[-1].last_entry + 1
+    while first < BLOCKS:  # all are planned before one of them is read
+        count = await forecast(store, first)
+        assert count
+        planned.append((first, count))
+        first += count
+    assert len(planned) >= 10
+    for first, count in planned:
+        brought: list[Block] = await reader.read(first, entries_max=count, bytes_max=BYTES_MAX)
+        assert (brought[0].first_entry, brought[-1].last_entry) == (first, first + count - 1)
+        blocks += brought
+    assert entries(blocks) == [payload(number) for number in range(BLOCKS)]
+    reads = asked(cluster)
+    wanted = [add for adds in reads.values() for add in adds]
+    assert set(wanted) | {BLOCKS - 1} == set(range(BLOCKS)), "the last one was read when the ledger was opened"
+    assert len(wanted) <= BLOCKS + len(planned)
+    assert [len(adds) > 0 for adds in reads.values()].count(True) == 1, "one bookie has all of them in a row"
+
+
+async def test_where_a_read_ends_is_not_told_if_that_cannot_be_read(open_store: OpenedStores, cluster: FakeCluster) -> None:
+    writing = await open_store()
+    await started(writing)
+    await sealed(writing)
+    store = await open_store(config=QUICK)
+    await started(store)
+    reader = await store.open(1)
+    (block,) = await reader.read(0, entries_max=1, bytes_max=1)
+    for bookie in cluster.bookies.values():
+        for stored in bookie.entries.values():
+            stored.pop(20, None)
+            stored.pop(21, None)
+            for add in range(2, 60):
+                stored[add] = b"!" * 40
+    assert await forecast(store, block.last_entry + 1) == 0
