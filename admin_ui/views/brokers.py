@@ -18,13 +18,23 @@ from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
 from messaging.adminrpc.bundles import BundleLoad, BundleLoads
-from messaging.adminrpc.methods import BROKERS_DRAIN, BROKERS_LIST, BUNDLES_LOADS
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
 from messaging.errors import Conflict
 from messaging.permissions.model import Action
 from messaging.policies.isolation import EXPRESSION_BYTES_MAX, EXPRESSIONS_MAX, Isolation, IsolationRules
+from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.access import require
+from tenants.actions.brokers import drain_broker
 from tenants.actions.bundles import unload_bundle
-from tenants.actions.placement import delete_isolation_policy, failure_domains, isolation_policies, set_isolation_policy
+from tenants.actions.placement import (
+    BROKERS_OF_DOMAIN_MAX,
+    delete_failure_domain,
+    delete_isolation_policy,
+    failure_domains,
+    isolation_policies,
+    set_failure_domain,
+    set_isolation_policy,
+)
 
 BUNDLES_SHOWN = 200
 
@@ -88,6 +98,16 @@ class IsolationForm(forms.Form):
         return Isolation(**lines, min_limit=given["min_limit"], usage_threshold=usage_threshold, unload_scope=given["unload_scope"])
 
 
+class DomainForm(forms.Form):
+    name = EntityField("failure domain", label="Name")
+    brokers = forms.CharField(
+        label="Brokers",
+        help_text="Ids of brokers that may fail together, one a line. Each is in one domain at most.",
+        max_length=BROKERS_OF_DOMAIN_MAX * (NAME_LENGTH_MAX + 2),
+        widget=forms.Textarea(attrs={**PLAIN, "rows": 4}),
+    )
+
+
 @page
 def brokers(request: ConsoleRequest) -> HttpResponse:
     answer, away = broker.ask_or_why(lambda rpc: rpc.call(BROKERS_LIST, Request()))
@@ -141,8 +161,7 @@ def broker_drain(request: ConsoleRequest, broker_id: str) -> HttpResponse:
     left: list[int] = []
 
     def drain() -> None:
-        require(request.actor, Action.SUPERUSER)
-        left.append(broker.ask(lambda rpc: rpc.call(BROKERS_DRAIN, BrokerAsked(broker_id=broker_id))).left)
+        left.append(drain_broker(request.actor, broker_id))
 
     def done() -> str:
         if not left[0]:
@@ -161,13 +180,22 @@ def broker_drain(request: ConsoleRequest, broker_id: str) -> HttpResponse:
         crumbs=_crumbs((gettext("Brokers"), back)),
         heading=gettext("Drain broker {broker_id}").format(broker_id=broker_id),
         impact=[
-            gettext("It gives its bundles to the other brokers, and takes none until it starts again. Clients follow."),
+            gettext(
+                "It gives its bundles to the other brokers, and takes none until it starts or takes them again. Clients follow."
+            ),
             gettext("Bundles that isolation policies allow to no other broker stay, and are not served once it stops."),
         ],
         submit=gettext("Drain"),
         done=done,
         back=back,
     )
+
+
+@page
+def broker_end_drain(request: ConsoleRequest, broker_id: str) -> HttpResponse:
+    text = gettext("Broker {broker_id} takes bundles again.").format(broker_id=broker_id)
+    back = reverse("console:brokers")
+    return button_page(request, lambda: drain_broker(request.actor, broker_id, ends=True), back, lambda _: (text, back))
 
 
 @page
@@ -236,5 +264,65 @@ def isolation_policy_delete(request: ConsoleRequest, policy: str) -> HttpRespons
         impact=[gettext("Its namespaces may be at any broker that is not reserved. No bundle moves because of it.")],
         submit=gettext("Delete policy"),
         done=gettext("The policy is deleted."),
+        back=back,
+    )
+
+
+# --- failure domains ------------------------------------------------------------------------------------------------------------
+
+
+@page
+def failure_domain_create(request: ConsoleRequest) -> HttpResponse:
+    return _domain_form(request, DomainForm(request.POST or None), gettext("Set failure domain"))
+
+
+@page
+def failure_domain(request: ConsoleRequest, domain: str) -> HttpResponse:
+    members = failure_domains().get(domain)
+    if members is None:
+        raise Http404
+    form = DomainForm(request.POST or None, initial={"name": domain, "brokers": "\n".join(members)})
+    form.fields["name"].disabled = True
+    return _domain_form(request, form, gettext("Failure domain {domain}").format(domain=domain))
+
+
+def _domain_form(request: ConsoleRequest, form: DomainForm, heading: str) -> HttpResponse:
+    back = reverse("console:brokers")
+
+    def set_domain() -> None:
+        set_failure_domain(request.actor, form.cleaned_data["name"], form.cleaned_data["brokers"].split())
+
+    if carried_out(request, form, set_domain):
+        show_message(request, gettext("The failure domain is set; it counts where bundles are placed from now on."))
+        return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "platform"),
+        heading=heading,
+        intro=gettext(
+            "Bundles of namespaces that should not fail together go to different failure domains, as far as there are enough."
+        ),
+        form=form,
+        submit=gettext("Set failure domain"),
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        cancel_url=back,
+    )
+
+
+@page
+def failure_domain_delete(request: ConsoleRequest, domain: str) -> HttpResponse:
+    if domain not in failure_domains():
+        raise Http404
+    back = reverse("console:brokers")
+    return confirm_page(
+        request,
+        navigation(request, "platform"),
+        lambda: delete_failure_domain(request.actor, domain),
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        heading=gettext("Delete failure domain {domain}").format(domain=domain),
+        impact=[gettext("Each of its brokers counts as one that fails by itself. No bundle moves because of it.")],
+        submit=gettext("Delete failure domain"),
+        done=gettext("The failure domain is deleted."),
         back=back,
     )

@@ -60,7 +60,14 @@ class BundleMoved(BrokerAsked, kw_only=True):
     to_broker_id: fields.Name = ""
 
 
+class BrokerDrained(BrokerAsked, kw_only=True):
+    """It gives its bundles to the others and takes none until it starts again; `ends`: it takes bundles again, and what it has not
+    given yet stays. Raises not_allowed where bundles stay with the log that they lie in, not_ready."""
+
+    ends: bool = False
+
+
 class Drained(Answer, kw_only=True):
-    """How many bundles nobody took."""
+    """How many bundles the broker still has."""
 
     left: int

@@ -105,7 +105,7 @@ CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS - OF_BROKERS - OF_BACKUPS - OF_OPERATORS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     # Of `magnetar users` and the like, on the machine itself.
-    "cli": FEED | OF_BACKUPS | OF_OPERATORS | {"status", "brokers.list", "changes.outcome"},
+    "cli": FEED | OF_BACKUPS | OF_OPERATORS | {"status", "brokers.drain", "brokers.list", "changes.outcome"},
     "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER | OF_BROKERS | OF_ONE_BROKER,
 }
 

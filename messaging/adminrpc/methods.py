@@ -19,7 +19,7 @@ from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
 from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerForgotten, BrokersSeen, GoneBroker, RecoverBroker
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
-from messaging.adminrpc.bundles import BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
+from messaging.adminrpc.bundles import BrokerDrained, BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected, ClientsList, ClientsListed
@@ -140,7 +140,7 @@ STATUS = Method("status", BrokerAsked, BrokerStatus)
 BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners)
 BUNDLES_LOADS = Method("bundles.loads", BrokerAsked, BundleLoads)
 BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
-BROKERS_DRAIN = Method("brokers.drain", BrokerAsked, Drained, long_change=True)
+BROKERS_DRAIN = Method("brokers.drain", BrokerDrained, Drained, long_change=True)
 BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)
 BROKERS_FORGET = Method("brokers.forget", GoneBroker, BrokerForgotten, long_change=True)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 
 from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
-from messaging.adminrpc.bundles import BundleLoad, BundleLoads, Drained
+from messaging.adminrpc.bundles import BrokerDrained, BundleLoad, BundleLoads, Drained
 from messaging.adminrpc.methods import BROKERS_DRAIN, BROKERS_LIST, BUNDLES_LOADS
 from messaging.policies.isolation import Isolation
 from tenants.access import platform_actor
-from tenants.actions.placement import isolation_policies, set_failure_domain, set_isolation_policy
+from tenants.actions.placement import failure_domains, isolation_policies, set_failure_domain, set_isolation_policy
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 
@@ -83,8 +83,8 @@ def test_a_policy_is_set_changed_and_deleted(browse: Browse, world: ConsoleBroke
 def test_a_broker_is_drained_and_what_stays_is_told(browse: Browse, fleet: ConsoleBroker) -> None:
     asked: list[str] = []
 
-    def drain(request: object) -> Drained:
-        asked.append(request.broker_id)  # type: ignore[attr-defined]
+    def drain(request: BrokerDrained) -> Drained:
+        asked.append("ends" if request.ends else request.broker_id)
         return Drained(left=len(asked) - 1)
 
     fleet.divert(BROKERS_DRAIN, drain)
@@ -95,6 +95,25 @@ def test_a_broker_is_drained_and_what_stays_is_told(browse: Browse, fleet: Conso
         assert expected in answer.content.decode()
     assert asked == ["broker-1", "broker-1"]
     assert AuditRecord.unscoped.order_by("-id")[0].action == "broker.drain"
+    answer = client.post(f"{PAGE}/broker-1/end-drain", follow=True)
+    assert "Broker broker-1 takes bundles again." in answer.content.decode() and asked[-1] == "ends"
+    assert AuditRecord.unscoped.order_by("-id")[0].action == "broker.end_drain"
+
+
+def test_a_failure_domain_is_set_changed_and_deleted(browse: Browse, world: ConsoleBroker) -> None:
+    client = browse("superuser")
+    set_failure_domain(platform_actor(), "rack-1", ["b1"])
+    refused = client.post(f"{PAGE}/domains", {"name": "rack-2", "brokers": "b2\nb1"})
+    assert refused.status_code == 200 and "already exists in another domain: rack-1" in refused.content.decode()
+    assert client.post(f"{PAGE}/domains", {"name": "rack-2", "brokers": "b2\nb3"}).status_code == 302
+    assert client.post(f"{PAGE}/domains/rack-1", {"name": "another", "brokers": "b1 b4"}).status_code == 302
+    assert failure_domains() == {"rack-1": ["b1", "b4"], "rack-2": ["b2", "b3"]}
+    assert "b1\nb4" in client.get(f"{PAGE}/domains/rack-1").content.decode()
+    assert client.get(f"{PAGE}/domains/absent").status_code == client.get(f"{PAGE}/domains/absent/delete").status_code == 404
+    assert client.post(f"{PAGE}/domains/rack-2/delete", {"confirmed": "1"}).status_code == 302
+    assert list(failure_domains()) == ["rack-1"]
+    assert AuditRecord.unscoped.order_by("-id")[0].action == "failure_domain.delete"
+    assert "rack-1" in text(client)
 
 
 def test_a_bundle_that_cannot_be_moved_stays_and_the_page_says_why(browse: Browse, fleet: ConsoleBroker) -> None:
@@ -109,8 +128,20 @@ def test_a_bundle_that_cannot_be_moved_stays_and_the_page_says_why(browse: Brows
 def test_nobody_else_sees_or_changes_anything(browse: Browse, world: ConsoleBroker, name: str) -> None:
     client = browse(name)
     set_isolation_policy(platform_actor(), "gold", GOLD)
-    for path in ("", "/isolation", "/isolation/gold", "/isolation/gold/delete", "/broker-1/drain"):
+    set_failure_domain(platform_actor(), "rack-1", ["b1"])
+    domains = ("/domains", "/domains/rack-1", "/domains/rack-1/delete")
+    for path in ("", "/isolation", "/isolation/gold", "/isolation/gold/delete", "/broker-1/drain", *domains):
         assert client.get(f"{PAGE}{path}").status_code == 403
-    for path in ("/isolation", "/isolation/gold", "/isolation/gold/delete", "/broker-1/drain", "/move"):
-        assert client.post(f"{PAGE}{path}", {**FORM, "confirmed": "1"}).status_code == 403
+    changes = (
+        "/isolation",
+        "/isolation/gold",
+        "/isolation/gold/delete",
+        "/broker-1/drain",
+        "/broker-1/end-drain",
+        "/move",
+        *domains,
+    )
+    for path in changes:
+        assert client.post(f"{PAGE}{path}", {**FORM, "brokers": "b2", "confirmed": "1"}).status_code == 403
+    assert failure_domains() == {"rack-1": ["b1"]}
     assert isolation_policies() == {"gold": GOLD}

@@ -28,7 +28,7 @@ from messaging.policies.isolation import Isolation
 from tenants.access import platform_actor
 from tenants.actions import create_key, set_custom_role, set_team
 from tenants.actions.change import record
-from tenants.actions.placement import set_isolation_policy
+from tenants.actions.placement import set_failure_domain, set_isolation_policy
 from tenants.models import AuditRecord, Tenant, TokenIssuer, User
 from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -64,6 +64,7 @@ FILLING: dict[str, object] = {
     "view": 999_999,
     "broker_id": "broker-1",
     "policy": "gold",
+    "domain": "rack-1",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -148,6 +149,8 @@ def address(name: str) -> str:
         set_team(platform_actor(), "acme", "payments", [])
     if "policy" in pattern.pattern.converters:
         set_isolation_policy(platform_actor(), "gold", Isolation(("acme/.*",), ("broker-1",)))
+    if "domain" in pattern.pattern.converters:
+        set_failure_domain(platform_actor(), "rack-1", ["broker-1"])
     if "job" in pattern.pattern.converters:
         create_redrive_of_acme()
     if "rule" in pattern.pattern.converters:

@@ -29,6 +29,32 @@ def brokers_list(**overrides: str | None) -> None:
             click.echo("\t".join([seen.broker_id, "live" if seen.live else "gone", seen.broker_url or "-", seen.problem or "-"]))
 
 
+@brokers.command("drain")
+@click.argument("broker_id")
+@click.option("--end", "ends", is_flag=True, help="It takes bundles again, and keeps those that it has not given away.")
+@settings_options()
+def drain(broker_id: str, ends: bool, **overrides: str | None) -> None:
+    """Have a broker give all its bundles to the others, as before it is stopped for a while.
+
+    It takes none until it starts again, or until --end. Its clients follow by themselves."""
+    from controlplane.cli.offline import control_plane
+
+    with control_plane(overrides):
+        from tenants.access import platform_actor
+        from tenants.actions.brokers import drain_broker
+
+        left = drain_broker(platform_actor(ROLE), broker_id, ends=ends)
+        if ends:
+            click.echo(f"Broker {broker_id} takes bundles again; it has {left}.")
+        elif left:
+            raise click.ClickException(
+                f"{left} bundles stay with broker {broker_id}: no other broker may have them, or none takes bundles; "
+                "`magnetar brokers list` shows who runs, the page Brokers of the console the isolation policies"
+            )
+        else:
+            click.echo(f"Broker {broker_id} has given all its bundles away. It takes none until it starts again, or until --end.")
+
+
 @brokers.command("recover")
 @click.argument("broker_id")
 @click.option("--accept-loss", is_flag=True, help="Also where what it acknowledged last cannot be read: those messages come again.")

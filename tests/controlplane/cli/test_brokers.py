@@ -10,11 +10,13 @@ import pytest
 from controlplane.gone_brokers import forget_broker, recover_broker
 from messaging.adminrpc.base import Empty, Method
 from messaging.adminrpc.brokers import BrokerForgotten, GoneBroker, RecoverBroker
+from messaging.adminrpc.bundles import BrokerDrained, Drained
 from messaging.adminrpc.calls import TypedCalls
 from messaging.errors import Conflict, NotAuthorized
 from messaging.permissions.model import Principal
 from tenants import broker
 from tenants.access import Actor, platform_actor
+from tenants.actions.brokers import drain_broker
 from tenants.models import AuditRecord
 from tests.controlplane.cli.command_line import magnetar, refused
 
@@ -27,6 +29,8 @@ class Asked(TypedCalls):
 
     def perform(self, method: Method[Any, Any], request: Any) -> Any:
         self.requests.append(request)
+        if isinstance(request, BrokerDrained):
+            return Drained(left=0 if request.ends or request.broker_id == "m1" else 2)
         if isinstance(request, RecoverBroker):
             return Empty()
         if request.gone_broker_id == "alive":
@@ -60,12 +64,26 @@ def test_a_broker_is_forgotten_once_it_is_gone(asked: Asked) -> None:
         forget_broker(platform_actor("service:cli"), "alive")
 
 
+def test_a_broker_is_drained_and_takes_bundles_again(asked: Asked) -> None:
+    assert [drain_broker(platform_actor("service:cli"), name) for name in ("m1", "m2")] == [0, 2]
+    assert records()[0][:3] == ("service:cli", "broker.drain", "m2")
+    assert drain_broker(platform_actor("service:cli"), "m2", ends=True) == 0
+    assert asked.requests[-1] == BrokerDrained(broker_id="m2", ends=True)
+    assert records()[0][:3] == ("service:cli", "broker.end_drain", "m2")
+
+
 def test_only_the_platform_may(asked: Asked) -> None:
-    for act in (lambda actor: recover_broker(actor, "m2", accept_loss=True), lambda actor: forget_broker(actor, "m2")):
+    for act in (
+        lambda actor: recover_broker(actor, "m2", accept_loss=True),
+        lambda actor: forget_broker(actor, "m2"),
+        lambda actor: drain_broker(actor, "m2"),
+        lambda actor: drain_broker(actor, "m2", ends=True),
+    ):
         with pytest.raises(NotAuthorized):
             act(Actor(Principal("user:ada")))
     assert not asked.requests
 
 
 def test_without_a_broker_it_says_so(tmp_path: Path) -> None:
-    assert "broker" in refused(magnetar("brokers", "forget", "m2", "--data-dir", str(tmp_path)))
+    for command in (["forget", "m2"], ["drain", "m2"], ["drain", "m2", "--end"]):
+        assert "broker" in refused(magnetar("brokers", *command, "--data-dir", str(tmp_path)))

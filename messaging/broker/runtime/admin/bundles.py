@@ -6,7 +6,16 @@ from collections import defaultdict
 
 from messaging.adminrpc.base import Empty
 from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.bundles import BundleLoad, BundleLoads, BundleMoved, BundleOwner, BundleOwners, Drained, NamespaceAsked
+from messaging.adminrpc.bundles import (
+    BrokerDrained,
+    BundleLoad,
+    BundleLoads,
+    BundleMoved,
+    BundleOwner,
+    BundleOwners,
+    Drained,
+    NamespaceAsked,
+)
 from messaging.adminrpc.methods import BROKERS_DRAIN, BUNDLES_LOADS, BUNDLES_MOVE, BUNDLES_OWNERS
 from messaging.broker.core.ownership.load import load_of
 from messaging.broker.core.ownership.ranges import range_of
@@ -82,9 +91,13 @@ class BundleHandlers:
         return Empty()
 
     @answers(BROKERS_DRAIN)
-    async def drain(self, request: BrokerAsked) -> Drained:
-        """Gives all bundles away and takes none until the broker starts again."""
-        return Drained(left=await self._moves().drain())
+    async def drain(self, request: BrokerDrained) -> Drained:
+        """Gives all bundles away and takes none until the broker starts again, or somebody says that it ends."""
+        moves = self._moves()
+        if request.ends:
+            await moves.end_drain()
+            return Drained(left=len(moves.rows()))
+        return Drained(left=await moves.drain())
 
     def _moves(self) -> BundleMoves:
         if self._broker.bundle_moves is None:

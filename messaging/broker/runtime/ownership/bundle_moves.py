@@ -157,7 +157,8 @@ class BundleMoves:
 
         async def give_some() -> None:
             for row in rows:  # the next one that nobody gives yet
-                await give(row)
+                if self._member.drains:
+                    await give(row)
 
         giving = [asyncio.get_running_loop().create_task(give_some(), name="drain") for _ in range(MOVES_MAX)]
         try:
@@ -167,6 +168,13 @@ class BundleMoves:
                 each.cancel()
         await asyncio.gather(*(each for each in giving if each.done()))
         return len(self.rows())
+
+    async def end_drain(self) -> None:
+        """It takes bundles again, and keeps those that no move has begun to give. Raises `NotReady`."""
+        try:
+            await self._member.take_again()
+        except StoreError as error:
+            raise NotReady(f"the other brokers cannot be told to give this one bundles again: {error}; try again") from None
 
     def rows(self) -> list[OwnershipRow]:
         """Of the bundles that this broker owns."""

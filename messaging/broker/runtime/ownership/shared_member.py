@@ -127,6 +127,11 @@ class SharedMember(FleetMember):
         await self._store.serve(self.broker_id, self._session, self._addresses | {DRAINS: "1"})
         await self.look()
 
+    async def take_again(self) -> None:
+        """The opposite of `take_no_more`. Raises the same."""
+        await self._store.serve(self.broker_id, self._session, self._addresses)
+        await self.look()
+
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         """Waits while the topic's bundle is handed over. A client that was refused would come back after a backoff that doubles,
         and Apache's in C++ closes its connection first, on which it has other topics, too."""

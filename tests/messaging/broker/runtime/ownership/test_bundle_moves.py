@@ -157,8 +157,14 @@ async def test_draining_ends_when_it_has_to(tmp_path: Path, metadata_url: str) -
         store.drains.clear()
         rows = member_of(fleet[0]).owners.owned_by("machine-1")
         assert rows
-        assert await asyncio.wait_for(moves_of(fleet[0], store).drain(time.monotonic() + 0.1), 20) == len(rows)
+        moves = moves_of(fleet[0], store)
+        assert await asyncio.wait_for(moves.drain(time.monotonic() + 0.1), 20) == len(rows)
+        assert member_of(fleet[0]).drains
         store.drains.set()
+        await moves.end_drain()
+        assert not member_of(fleet[0]).drains, "it takes bundles again"
+        await member_of(fleet[1]).look()
+        assert all(session.takes for session in member_of(fleet[1]).owners.sessions.values())
 
 
 async def test_what_a_dead_broker_owned_is_adopted_once_its_log_is_recovered(tmp_path: Path, metadata_url: str) -> None:

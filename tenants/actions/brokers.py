@@ -1,0 +1,19 @@
+"""What operators do to brokers of a fleet, by the console and the command line."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.bundles import BrokerDrained
+from messaging.adminrpc.methods import BROKERS_DRAIN
+from messaging.permissions.model import Action
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import change
+
+
+def drain_broker(actor: Actor, broker_id: str, *, ends: bool = False) -> int:
+    """It gives its bundles to the other brokers, and takes none until it starts again; `ends`: it takes bundles again. How many it
+    still has. Blocks until they are given. Raises `NotAuthorized`, `NotAllowed`, `NotReady`."""
+    require(actor, Action.SUPERUSER)
+    with change(actor, must_confirm=False) as running:
+        running.audit("broker.end_drain" if ends else "broker.drain", "", broker_id)
+    return broker.rpc().call(BROKERS_DRAIN, BrokerDrained(broker_id=broker_id, ends=ends)).left
