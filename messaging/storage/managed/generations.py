@@ -86,15 +86,16 @@ async def match_shared(ledgers: NamedLog, meta: MetaStore) -> None:
     """Of stores that several brokers share: the first one names them. Raises `GenerationConflict`, `StoreError`."""
     while True:
         stored = await meta.get_value(SHARED_KEY)
-        if stored is not None and ledgers.generation != ACCEPTED:
-            await _join(ledgers, meta, stored.decode())
-            return
-        if stored is None:
-            await match(ledgers, meta)  # with one broker there was one log
+        if stored is not None:
+            return await _join(ledgers, meta, stored.decode())
+        await match(ledgers, meta)  # with one broker there was one log
         named = ledgers.generation not in ("", ACCEPTED)
         generation = ledgers.generation if named else secrets.token_hex(8)
+        fence = await meta.acquire(SHARED_KEY)
+        if await meta.get_value(SHARED_KEY) is not None:  # another broker named it before that, and is about to name the log
+            continue
         try:
-            await meta.put_value(await meta.acquire(SHARED_KEY), SHARED_KEY, generation.encode())
+            await meta.put_value(fence, SHARED_KEY, generation.encode())
         except Fenced:  # another broker does the same
             continue
         if not named:
@@ -105,6 +106,9 @@ async def match_shared(ledgers: NamedLog, meta: MetaStore) -> None:
 async def _join(ledgers: NamedLog, meta: MetaStore, generation: str) -> None:
     """The metadata has its name, and the log had another one, or none, when this broker began. Raises `GenerationConflict`,
     `StoreError`."""
+    if ledgers.generation == ACCEPTED:
+        await ledgers.name_generation(generation)
+        return
     if generation == (ledgers.generation or await ledgers.read_generation()):
         return
     if not ledgers.generation and await meta.first_free_ledger_id() == FIRST_LEDGER_ID:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -81,8 +80,12 @@ class SharedStorage:
             raise  # somebody else does it
         except Exception as error:  # whatever reading damaged bytes raises
             why = f"{error}" if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-            with suppress(StoreError):
+            try:
                 await storage.meta.put_value(ended.fence, unrecovered_key(broker_id), why[:WHY_CHARACTERS_MAX].encode())
+            except Fenced:
+                raise  # somebody else does it, and has deleted what was read here
+            except StoreError:
+                pass  # it is tried again, and said then
             raise RecoveryFailed(f"what broker {broker_id} left cannot be recovered: {why}") from error
         await self._store.recovered(ended)
         await storage.meta.delete_value(ended.fence, unrecovered_key(broker_id))

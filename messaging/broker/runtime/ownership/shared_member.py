@@ -14,12 +14,13 @@ from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.broker.runtime.ownership.owners import Elsewhere
+from messaging.broker.runtime.ownership.rivals import Rivals
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.clock import passed_s
 from messaging.errors import Conflict, NotFound, NotReady
 from messaging.protocol.bundles import Boundaries, position_of
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import StoreError
+from messaging.storage.ledger_store import Fenced, StoreError
 from messaging.storage.ownership import (
     DRAINS,
     EndedSession,
@@ -39,6 +40,7 @@ LOOKED_AT_ONCE = 100  # rows in a turn of the loop
 RETRY_S, RETRY_S_MAX = 1.0, 60.0  # after what a broker left could not be recovered
 LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 HAND_OVER_S = 2.0  # so long whoever asks for a topic waits while its bundle is handed over
+RIVAL_LOOK_S = 0.2  # between two looks while another broker recovers one that is gone
 
 
 class EndsSessions(Protocol):
@@ -90,6 +92,7 @@ class SharedMember(FleetMember):
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
         self._ends = ends
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._rivals = Rivals(now_s)
         self.unrecovered: dict[str, FailedRecovery] = {}  # by broker, what this one could not recover
         self._adopted: object = None  # what was known when there was nothing more to adopt
         self._looking = asyncio.Lock()
@@ -216,8 +219,8 @@ class SharedMember(FleetMember):
 
     async def end_session(self, broker_id: str, session: int, *, gone: bool = False) -> None:
         """Ends another broker, unless it is alive after all, and recovers what it acknowledged. `gone`: its process is known to be.
-        Callers at the same time share one call; where it failed, it is not tried again at once. Raises `RecoveryFailed`,
-        `StoreError`."""
+        Callers at the same time share one call; where it failed, it is not tried again at once. While another broker does the same,
+        that is left to do it, and this returns after a moment. Raises `RecoveryFailed`, `StoreError`."""
         failed = self.unrecovered.get(broker_id)
         if failed is not None and self._now_s() < failed.retry_s:
             raise failed.error
@@ -231,10 +234,15 @@ class SharedMember(FleetMember):
         await asyncio.shield(ending)
 
     async def _end_session(self, broker_id: str, session: int, gone: bool) -> None:
-        try:
-            await self._end(broker_id, session, gone=gone)
-        except SessionConflict:  # it is back, or was only late
-            pass
+        if self._rivals.at_work(broker_id, session):
+            await asyncio.sleep(RIVAL_LOOK_S)
+        else:
+            try:
+                await self._end(broker_id, session, gone=gone)
+            except SessionConflict:  # it is back, or was only late
+                pass
+            except Fenced:
+                self._rivals.leave(broker_id, session)
         await self.look()
 
     async def _end(self, broker_id: str, session: int, *, gone: bool = False, accept_loss: bool = False) -> EndedSession:
@@ -262,7 +270,11 @@ class SharedMember(FleetMember):
         other = self.owners.sessions.get(error.row.broker_id)
         if other is not None and not other.closed and not self._lease.may_end_others(self._now_s()):
             raise error  # the metadata did not answer until a moment ago: that broker may be about to renew
-        await self.end_session(error.row.broker_id, error.row.session)
+        key = (error.row.broker_id, error.row.session)
+        by_another = other is not None and other.closed and key not in self._ending and self.other_sessions()
+        if by_another and not self._rivals.known(*key):  # whoever closed it recovers it
+            self._rivals.leave(*key)
+        await self.end_session(*key)
 
     def still_unrecovered(self) -> list[str]:
         """The brokers that this one could not recover, whose bundles nobody has yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import pytest
@@ -9,9 +10,8 @@ import pytest
 from messaging.storage.ledger_store import WHOLE, Fence, Unavailable
 from messaging.storage.managed import generations
 from messaging.storage.managed.generations import GenerationConflict
+from tests.simulation.interleaving import Order, Turns, every_order, in_virtual_time
 from tests.support.storage.memory_meta import MemoryMetaStore
-
-pytestmark = pytest.mark.asyncio
 
 
 class Crash(Exception):
@@ -163,3 +163,62 @@ async def test_a_shared_log_that_was_lost_is_refused() -> None:
         await generations.match_shared(SharedLog(), meta)
     with pytest.raises(GenerationConflict, match="the log is of generation other, the metadata of first"):
         await generations.match_shared(SharedLog("other", "other"), meta)
+
+
+@pytest.mark.parametrize("called", ["", generations.ACCEPTED])
+def test_brokers_that_begin_at_once_give_both_one_name(called: str) -> None:
+    """One gave the metadata a name after another one had, and both then named the log: no broker could start any more."""
+
+    async def begin(broker: str, turns: Turns, meta: MemoryMetaStore, stored: list[str]) -> None:
+        await generations.match_shared(SteppedLog(broker, turns, stored), SteppedMeta(broker, turns, meta))
+
+    def run(order: Order) -> None:
+        async def work() -> None:
+            turns, meta, stored = Turns(), MemoryMetaStore(), [called]
+            await turns.play({broker: begin(broker, turns, meta, stored) for broker in ("one", "other")}, order)
+            assert stored == [meta.values[generations.SHARED_KEY].decode()], f"after {order}"
+            await generations.match_shared(SharedLog(stored[0], stored[0]), meta)
+
+        in_virtual_time(work)
+
+    assert sum(1 for _ in every_order(run, changes_max=3)) > 20
+
+
+class SteppedLog(SharedLog):
+    """Each call is a step of its broker."""
+
+    def __init__(self, broker: str, turns: Turns, of_all: list[str]) -> None:
+        super().__init__(began_as=of_all[0])
+        self._step, self._of_all = partial(turns.step, broker), of_all
+
+    async def name_generation(self, generation: str) -> None:
+        async def act() -> None:
+            self._of_all[:] = [generation]
+            self.generation = generation
+
+        await self._step(act)
+
+    async def read_generation(self) -> str:
+        async def act() -> str:
+            (self.generation,) = self._of_all
+            return self.generation
+
+        return await self._step(act)
+
+
+class SteppedMeta(MemoryMetaStore):
+    def __init__(self, broker: str, turns: Turns, of_all: MemoryMetaStore) -> None:
+        super().__init__()
+        self._step, self._of_all = partial(turns.step, broker), of_all
+
+    async def acquire(self, scope: str, *, after: int = 0) -> Fence:
+        return await self._step(partial(self._of_all.acquire, scope, after=after))
+
+    async def get_value(self, key: str) -> bytes | None:
+        return await self._step(partial(self._of_all.get_value, key))
+
+    async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
+        await self._step(partial(self._of_all.put_value, fence, key, value))
+
+    async def first_free_ledger_id(self) -> int:
+        return await self._step(self._of_all.first_free_ledger_id)

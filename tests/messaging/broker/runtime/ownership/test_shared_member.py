@@ -9,12 +9,14 @@ from typing import cast
 import pytest
 
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
+from messaging.broker.runtime.ownership import shared_member
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
+from messaging.broker.runtime.ownership.rivals import RIVAL_S
 from messaging.broker.runtime.ownership.shared_member import HAND_OVER_S, SharedMember
 from messaging.errors import NotReady
 from messaging.protocol.bundles import equal_bundles
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import Fence, StoreError, Unavailable
+from messaging.storage.ledger_store import Fence, Fenced, StoreError, Unavailable
 from messaging.storage.ownership import (
     DRAINS,
     LEASE_MS,
@@ -36,7 +38,8 @@ ROW = OwnershipRow(NamespaceBundle("acme/orders", 0, 0xFFFFFFFF), "b2", 1, 1, "o
 
 
 class Store:
-    """Answers as the metadata of two brokers, of which the other one, `b2`, does not renew. `failing`: does not answer."""
+    """Answers as the metadata of two brokers, of which the other one, `b2`, does not renew. `failing`: does not answer. `third`: a
+    broker that is well. `rival`: it recovers `b2` at the same time; `ends`: how often this one tried to."""
 
     def __init__(self) -> None:
         self.failing: StoreError | None = None
@@ -44,7 +47,8 @@ class Store:
         self.recovered = False
         self.other_lives = False
         self.rows = [ROW]
-        self.looks = 0
+        self.looks = self.ends = 0
+        self.third = self.rival = False
 
     async def renew_session(self, broker_id: str, session: int) -> None:
         if self.failing:
@@ -61,7 +65,8 @@ class Store:
             raise self.failing
         other = BrokerSession("b2", 1, {SERVES: "pulsar://there"}, self.other_lives, self.other_closed)
         rows = [row for row in self.rows if row.change > after]
-        return OwnershipChanges(rows, [BrokerSession("b1", 1, self.own, True), other], self.rows[-1].change, False)
+        third = [BrokerSession("b3", 1, {SERVES: "pulsar://third"}, True)] if self.third else []
+        return OwnershipChanges(rows, [BrokerSession("b1", 1, self.own, True), other, *third], self.rows[-1].change, False)
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool) -> OwnershipRow:
         if not self.recovered:
@@ -77,6 +82,9 @@ class Store:
         *,
         accept_loss: bool = False,
     ) -> EndedSession:
+        self.ends += 1
+        if self.rival:
+            raise Fenced("a newer epoch owns broker/b2")
         self.recovered = True
         return EndedSession(broker_id, session, Fence(scope_of_broker(broker_id), 1))
 
@@ -139,6 +147,37 @@ async def test_a_broker_that_closed_its_session_needs_no_time(world: tuple[Store
     store.other_closed = True
     await member.look()
     assert await member.where(TOPIC) is None and store.recovered
+
+
+async def test_two_recoverers_do_not_fence_each_other_for_ever(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt of one ended that of the other, a dozen times over, and the topics of a dead broker were away for a minute."""
+    monkeypatch.setattr(shared_member, "RIVAL_LOOK_S", 0)
+    store, member, clock = world
+    store.other_closed = store.rival = True
+    await member.look()
+    for _ in range(3):
+        with pytest.raises(NotReady, match="several brokers are taking over"):
+            await member.where(TOPIC, sent=True)
+    assert store.ends == 1
+    store.rival = False
+    clock.now_ms += round(RIVAL_S * 1000)
+    assert await member.where(TOPIC, sent=True) is None and store.ends == 2, "the other one may have ended, too"
+
+
+async def test_a_broker_that_a_third_one_ended_is_left_to_it(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_member, "RIVAL_LOOK_S", 0)
+    store, member, clock = world
+    store.other_closed = store.third = True
+    await member.look()
+    with pytest.raises(NotReady, match="several brokers are taking over"):
+        await member.where(TOPIC, sent=True)
+    assert store.ends == 0
+    clock.now_ms += round(RIVAL_S * 1000)
+    assert await member.where(TOPIC, sent=True) is None and store.ends == 1
 
 
 async def test_a_broker_drains_once_the_metadata_say_so(world: tuple[Store, SharedMember, Clock]) -> None:
