@@ -25,7 +25,7 @@ class Sent(NamedTuple):
 
 
 class Receipts:
-    """Of the publisher of one topic. `receipts`: what is stored."""
+    """Of the publisher of one topic. `receipts`: what is stored. `first_s`: see `watch`."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -61,7 +61,7 @@ class Receipts:
 
 class Deliveries:
     """What came to the consumers of one subscription, whose first deliveries are to be in each key's order, and which of them they
-    acknowledged: `acknowledged` are ids whose acknowledgement was answered.
+    acknowledged: `acknowledged` are ids whose acknowledgement was answered, `unanswered` those where it was not yet.
 
     None of these is sent again. That one comes again proves nothing: it may have been on its way, or waited in a client, from
     before the answer. So it is not acknowledged again, and one that a broker forgot is in the subscription's backlog in the end."""
@@ -69,6 +69,7 @@ class Deliveries:
     def __init__(self, topic: str, subscription: str) -> None:
         self.topic, self.subscription = topic, subscription
         self.acknowledged = set[str]()
+        self.unanswered = set[str]()
         self.seen = set[Sent]()
         self.again = 0
         self.faults: list[str] = []
@@ -77,6 +78,8 @@ class Deliveries:
     def came(self, message_id: str, payload: bytes | str) -> bool:
         """Whether it is to be acknowledged."""
         sent = Sent.read(payload)
+        if message_id not in self.acknowledged:
+            self.unanswered.add(message_id)
         if sent in self.seen:
             self.again += 1
             return message_id not in self.acknowledged
@@ -88,6 +91,7 @@ class Deliveries:
 
     def was_acknowledged(self, message_id: str) -> None:
         self.acknowledged.add(message_id)
+        self.unanswered.discard(message_id)
 
     def _fault(self, text: str) -> None:
         self.faults.append(f"{self.topic}, {self.subscription}: {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import threading
 import time
 from collections import Counter, defaultdict
@@ -13,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pulsar
 
-from messaging.client import Client, connect
+from messaging.client import Client, MessageId, connect
 from tests.compat.fleet.faults import LASTS_S, Fault, faults_for
 from tests.compat.fleet.platforms import AGAIN_S, Platform
 from tests.compat.fleet.programs import Program
@@ -26,7 +28,8 @@ from tests.compat.receipts import Deliveries, Receipts, Sent
 from tests.support.waiting import eventually_sync
 
 PARTITIONS, PLAIN, BUNDLES = 8, 4, 16
-QUIET_S = 3.0
+QUIET_S = 10.0  # Go's client acknowledges one message at a time, and each waits for a commit
+BACKLOG_S = 20
 FLEET, ONCE = "persistent://public/fleet", "persistent://public/once"  # the second one drops duplicates
 PASSING = "non-persistent://public/fleet/passing"
 TYPES = ("Key_Shared", "Failover", "Exclusive")
@@ -282,22 +285,41 @@ class Campaign:
 
     def _check_backlogs(self) -> None:
         """All that came was acknowledged."""
-        for each in self.subscriptions:
-            for topic in _parts(each.topic) if each.persistent else ():
-                try:
-                    eventually_sync(partial(self._nothing_left, topic, each.subscription), 10)
-                except AssertionError as error:
-                    raise AssertionError(f"{topic}, {each.subscription}: not all that was acknowledged is: {error}") from None
+        left = [
+            why
+            for each in self.subscriptions
+            if each.persistent
+            for topic in _parts(each.topic)
+            if (why := self._why_left(topic, each))
+        ]
+        assert not left, f"not all that was acknowledged is, at {len(left)} subscriptions: {'; '.join(left[:10])}"
+
+    def _why_left(self, topic: str, subscription: Deliveries) -> str:
+        """What the broker does not know of acknowledgements that were answered, or that nobody answered; "": it knows all."""
+        try:
+            eventually_sync(partial(self._nothing_left, topic, subscription.subscription), BACKLOG_S)
+        except AssertionError as error:
+            stats = self._get(topic, "internalStats")
+            cursor = stats["cursors"][subscription.subscription]
+            last = f"{stats['ledgers'][-1]['ledgerId']}" if stats["ledgers"] else "none"
+            forgotten = [each for each in sorted(subscription.acknowledged) if not acknowledged_by(cursor, each)]
+            unanswered = [each for each in sorted(subscription.unanswered) if not acknowledged_by(cursor, each)]
+            return (
+                f"{topic}, {subscription.subscription}: {error}; {len(forgotten)} were answered: {forgotten[:5]}, "
+                f"{len(unanswered)} were not: {unanswered[:5]}; the cursor is {cursor['markDeletePosition']} "
+                f"{cursor['individuallyDeletedMessages'][:100]}, the last ledger {last}"
+            )
+        return ""
 
     def _nothing_left(self, topic: str, subscription: str) -> bool:
-        backlog = self._backlog(topic, subscription)
+        backlog = int(self._get(topic, "stats")["subscriptions"][subscription]["msgBacklog"])
         assert not backlog, f"{backlog} left"
         return True
 
-    def _backlog(self, topic: str, subscription: str) -> int:
-        answer = self.platform.http("GET", f"/admin/v2/{topic.replace('://', '/')}/stats")
+    def _get(self, topic: str, what: str) -> Any:
+        answer = self.platform.http("GET", f"/admin/v2/{topic.replace('://', '/')}/{what}")
         assert answer.status == 200, answer.text
-        return int(answer.json()["subscriptions"][subscription]["msgBacklog"])
+        return answer.json()
 
     async def _read_back(self, client: Client) -> None:
         receipts: dict[str, set[Sent]] = defaultdict(set)
@@ -325,6 +347,19 @@ def _check_stored(publisher: Receipts, stored: Iterable[Sent]) -> None:
     if publisher.deduplicated:
         twice = [sent for sent, count in counts.items() if count > 1]
         assert not twice, f"{publisher.topic}: {len(twice)} are there twice, first {twice[0]}"
+
+
+def acknowledged_by(cursor: dict[str, Any], message_id: str) -> bool:
+    """Whether a cursor, as Pulsar's internal statistics show it, has the whole entry. `message_id`: as clients tell it."""
+    if ":" in message_id:
+        ledger, entry = map(int, message_id.split(":")[:2])
+    else:
+        parsed = MessageId.parse(message_id)
+        ledger, entry = parsed.ledger_id, parsed.entry_id
+    mark = tuple(map(int, cursor["markDeletePosition"].split(":")))
+    ranges = re.findall(r"[(](-?\d+):(-?\d+)..(-?\d+):(-?\d+)\]", cursor["individuallyDeletedMessages"])
+    deleted = (tuple(map(int, found)) for found in ranges)
+    return (ledger, entry) <= mark or any((first, after) < (ledger, entry) <= (last, to) for first, after, last, to in deleted)
 
 
 def _parts(topic: str) -> list[str]:
