@@ -44,3 +44,19 @@ class BackupHeld(Answer, kw_only=True):
     log: str
     files: list[HeldFile]
     small_files: dict[str, str]
+
+
+class BackupLedgers(Request, kw_only=True):
+    """After `backup.keep`, of a broker whose ledgers are copied from the bookies. `after`: the last id of the page before. Raises
+    not_ready as `backup.keep` does, and where messages are elsewhere."""
+
+    backup_id: BackupId
+    after: Annotated[int, Limit("a ledger's id", minimum=-1, maximum=(1 << 63) - 1)] = -1
+
+
+class LedgersNoted(Answer, kw_only=True):
+    """Ids and last blocks, as in `messaging/storage/noted_ledgers.py`; an empty page is the last one. `scopes`, on the first page:
+    in which the broker was writing, and the epoch that it had each in."""
+
+    ends: list[tuple[int, int]]
+    scopes: dict[str, int]

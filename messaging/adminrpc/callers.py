@@ -52,7 +52,8 @@ OF_WORKERS_AND_WEB = frozenset(
     }
 )
 
-OF_BACKUPS = frozenset({"backup.hold", "backup.keep"})  # whoever may read the data directory may copy it
+# Whoever may read the data directory may copy it.
+OF_BACKUPS = frozenset({"backup.hold", "backup.keep", "backup.ledgers"})
 
 OF_OPERATORS = frozenset({"brokers.forget", "brokers.recover"})
 

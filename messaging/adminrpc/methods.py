@@ -15,7 +15,7 @@ import msgspec
 
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
-from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
+from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, BackupLedgers, LedgersNoted
 from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerForgotten, BrokersSeen, GoneBroker, RecoverBroker
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
@@ -279,6 +279,7 @@ USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
 # Asked of each broker by itself.
 BACKUP_HOLD = Method("backup.hold", BackupHold, BackupHeld)
 BACKUP_KEEP = Method("backup.keep", BackupKeep, Empty)
+BACKUP_LEDGERS = Method("backup.ledgers", BackupLedgers, LedgersNoted)
 
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
 USAGE_LIST_FILES = Method("usage.list_files", UsageFileList, UsageFilesPage)

@@ -15,6 +15,7 @@ from messaging.bookkeeper.core.ledger_metadata import CUSTOM_METADATA_BYTES_MAX,
 from messaging.bookkeeper.core.packets import Answer, Status
 from messaging.bookkeeper.errors import (
     ConditionFailed,
+    CorruptEntry,
     InvalidArgument,
     LedgerExists,
     NoSuchLedger,
@@ -107,12 +108,25 @@ class BookkeeperClient:
         self._writers.add(writer)
         return writer
 
-    async def open(self, ledger_id: int, *, digest_type: DigestType | None = None, password: bytes = b"") -> LedgerReader:
-        """Reads a ledger without troubling its writer. Of one that is not closed, what its bookies say is confirmed can be read.
+    async def open(
+        self,
+        ledger_id: int,
+        *,
+        digest_type: DigestType | None = None,
+        password: bytes = b"",
+        last_entry_id: int | None = None,
+    ) -> LedgerReader:
+        """Reads a ledger without troubling its writer. Of one that is not closed, what its bookies say is confirmed can be read; or
+        up to `last_entry_id`, if the writer has told that this one is confirmed, which its bookies learn only with the next one.
 
         Raises `NoSuchLedger`, `WrongDigest`, `WrongPassword`, `MalformedMetadata`, `Unavailable`.
         """
         metadata, digest = await self._look_up(ledger_id, digest_type, password)
+        if last_entry_id is not None:
+            if metadata.is_closed and metadata.last_entry_id < last_entry_id:
+                problem = f"ledger {ledger_id} was closed at entry {metadata.last_entry_id}; its writer confirmed {last_entry_id}"
+                raise CorruptEntry(problem, ledger_id)
+            return LedgerReader(metadata, digest, self._bookies, self._store, last_entry_id)
         last = metadata.last_entry_id if metadata.is_closed else await self._last_confirmed(metadata, digest)
         return LedgerReader(metadata, digest, self._bookies, self._store, last)
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.compat.backup_world import Traffic, World, compare_busy
+from tests.compat.backup_course import take_and_restore
 from tests.support.brokers.standalone import Standalone
 from tests.support.databases import other_database
 
 pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone]
-
-
-def magnetar(platform: Standalone, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("magnetar")), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=platform.environment | variables, timeout=120)
 
 
 @pytest.fixture
@@ -52,31 +45,4 @@ def test_every_message_and_every_position_come_back(
     first, second = databases
     platform = Standalone(tmp_path / "data", *arguments, **first)
     restored = Standalone(tmp_path / "restored", *arguments, **second)
-    with ExitStack() as stack:
-        stack.callback(platform.close)
-        world = World(platform.start(), tmp_path)
-        stack.callback(world.close)
-        key = world.fill()
-        facts = world.facts()
-        traffic = Traffic(world, key)
-        before, acknowledged = traffic.receipts(), traffic.acknowledgements()
-        taken = magnetar(platform, "backup", "take", str(tmp_path / "backups"), "--data-dir", str(platform.folder))
-        assert taken.returncode == 0, taken.stderr
-        received, at_end = traffic.receipts(), traffic.acknowledgements()
-        traffic.end()
-        assert world.backups_audited() == ["backup.take"]
-        world.close()
-        platform.close()
-        backup = taken.stdout.strip()
-        checked = magnetar(platform, "backup", "verify", backup)
-        assert (checked.returncode == 0 and "held for" in checked.stdout) or "not held" in checked.stdout, checked.stderr
-        put_back = magnetar(restored, "backup", "restore", backup, "--data-dir", str(restored.folder))
-        assert put_back.returncode == 0, put_back.stderr
-        stack.callback(restored.close)
-        after = World(restored.start(), tmp_path)
-        stack.callback(after.close)
-        assert after.token == world.token
-        assert after.backups_audited() == ["backup.restore"]  # that of the taking is younger than the backup
-        assert after.facts() == facts
-        compare_busy(after, before, received, acknowledged, at_end)
-        after.deliveries(key)
+    take_and_restore(platform, restored, tmp_path)

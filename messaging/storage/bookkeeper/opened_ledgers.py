@@ -70,7 +70,7 @@ class OpenedLedgers:
         if opened is not None:
             return opened.info.properties
         try:
-            return _properties_of(ledger_id, await self._client.metadata(self._nodes.bookkeeper_id(ledger_id)))
+            return properties_of(ledger_id, await self._client.metadata(self._nodes.bookkeeper_id(ledger_id)))
         except BookkeeperError as error:
             raise told(error, ledger_id) from error
 
@@ -80,7 +80,7 @@ class OpenedLedgers:
 
     async def _opened(self, ledger_id: int, reader: LedgerReader) -> OpenedLedger:
         """With what its last block says."""
-        properties = _properties_of(ledger_id, reader.metadata)
+        properties = properties_of(ledger_id, reader.metadata)
         info = LedgerInfo(ledger_id, -1, 0, reader.metadata.is_closed, properties)
         source = Source(reader.last_entry_id, -1, SPARSE in properties, _payloads(reader))
         if reader.last_entry_id >= 0:
@@ -102,7 +102,7 @@ def custom_of(properties: dict[str, str]) -> dict[str, bytes]:
     return {"application": b"magnetar", _PROPERTIES: msgspec.json.encode(properties)}
 
 
-def _properties_of(ledger_id: int, metadata: LedgerMetadata) -> dict[str, str]:
+def properties_of(ledger_id: int, metadata: LedgerMetadata) -> dict[str, str]:
     try:
         return msgspec.json.decode(metadata.custom.get(_PROPERTIES, b""), type=dict[str, str])
     except msgspec.DecodeError as error:

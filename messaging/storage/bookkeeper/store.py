@@ -14,9 +14,11 @@ from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.errors import BookkeeperError, ConditionFailed, NotEnoughBookies
 from messaging.bookkeeper.errors import Fenced as LedgerFenced
 from messaging.bookkeeper.metadata.store import MetadataStore
+from messaging.bookkeeper.shell.ledger_writer import LedgerWriter
 from messaging.bookkeeper_url import BookkeeperUrl
 from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 from messaging.storage.bookkeeper.block_format import HEADER_BYTES_MAX
+from messaging.storage.bookkeeper.held_ledgers import HeldLedgers
 from messaging.storage.bookkeeper.opened_ledgers import DIGEST_TYPE, OpenedLedgers, custom_of
 from messaging.storage.bookkeeper.reader import LedgerReading, Source
 from messaging.storage.bookkeeper.store_errors import WHAT, told
@@ -53,7 +55,8 @@ class BookkeeperLedgerStore:
     to the metadata of ledgers, from the hosts and the root of `url`.
 
     Beyond the interface: `on_failed` is called once, on the loop, when another broker took over the range that this one took over
-    first, which is its own. `generation` and `name_generation` as in `messaging/storage/managed/generations.py`."""
+    first, which is its own. `generation` and `name_generation` as in `messaging/storage/managed/generations.py`. For backups it is
+    a `HeldStore` that has `held_ledgers`."""
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class BookkeeperLedgerStore:
         self.epoch = 0
         self.generation = ""
         self._health = health
-        self._metadata_store = metadata_store or partial(_in_zookeeper, options=zookeeper_options(url))
+        self._metadata_store = metadata_store or partial(in_zookeeper, options=zookeeper_options(url))
         self._password = url.password()
         self._fences = FenceTable(0)
         self._own_scope: str | None = None
@@ -82,6 +85,7 @@ class BookkeeperLedgerStore:
         self._writers: dict[int, BookkeeperLedgerWriter] = {}  # of ledgers that this process made and has not sealed
         self._running = False
         self._written_bytes = 0
+        self.held_ledgers = HeldLedgers(self._delete)
         self._client: BookkeeperClient
         self._nodes: StoreNodes
         self._opened: OpenedLedgers
@@ -93,6 +97,7 @@ class BookkeeperLedgerStore:
         answer."""
         self.failed = None
         self._fences, self._versions, self._writers = FenceTable(0), {}, {}
+        self.held_ledgers = HeldLedgers(self._delete)
         metadata = self._metadata_store(self.url)
         self._client = BookkeeperClient(metadata, self._config)
         self._nodes = StoreNodes(metadata, self.url)
@@ -116,6 +121,7 @@ class BookkeeperLedgerStore:
         self._running = False
         for writer in self._writers.values():
             writer.end(LedgerClosed("the store was stopped", writer.ledger_id))
+        await self.held_ledgers.stop()
         await asyncio.gather(*(writer.settled() for writer in self._writers.values()))
         await self._client.stop()
 
@@ -161,6 +167,7 @@ class BookkeeperLedgerStore:
         errors = [outcome for outcome in outcomes if outcome is not None]
         if errors:
             raise Unreachable(f"{len(errors)} ledgers of {fence.scope} cannot be taken from its former owner: {errors[0]}")
+        await self.held_ledgers.going()
         self._versions[fence.scope] = version
 
     async def _recover_left(self, scope: str, ledger_id: int) -> StoreError | None:
@@ -182,9 +189,21 @@ class BookkeeperLedgerStore:
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> BookkeeperLedgerWriter:
         version = self._check(fence)
         stored = with_scope(properties, fence.scope)
+        with self.held_ledgers.making(ledger_id):
+            created = await self._create(fence, version, ledger_id, stored)
+            await self.held_ledgers.going()
+        owner = WriterOwner(self.entry_bytes_max, self.seal, self._why_failed, self._confirmed, self.held_ledgers.withholds)
+        writer = self._writers[ledger_id] = BookkeeperLedgerWriter(ledger_id, fence, stored, created, owner)
+        try:
+            self._check(fence)
+        except StoreError as error:  # fenced or stopped while it was created
+            writer.end(error)
+        return writer
+
+    async def _create(self, fence: Fence, version: int, ledger_id: int, stored: dict[str, str]) -> LedgerWriter:
         along = (self._nodes.check(fence.scope, version), *self._nodes.listing(fence.scope, ledger_id))
         try:
-            created = await self._client.create(
+            return await self._client.create(
                 ensemble=self.url.ensemble,
                 write_quorum=self.url.write_quorum,
                 ack_quorum=self.url.ack_quorum,
@@ -202,21 +221,16 @@ class BookkeeperLedgerStore:
             raise self._too_few(error, ledger_id) from error
         except BookkeeperError as error:
             raise told(error, ledger_id) from error
-        owner = WriterOwner(self.entry_bytes_max, self.seal, self._why_failed, self._confirmed)
-        writer = self._writers[ledger_id] = BookkeeperLedgerWriter(ledger_id, fence, stored, created, owner)
-        try:
-            self._check(fence)
-        except StoreError as error:  # fenced or stopped while it was created
-            writer.end(error)
-        return writer
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
         version = self._check(fence)
+        self._check_there(ledger_id)
         writer = await self._ended(ledger_id, LedgerClosed(f"ledger {ledger_id} is being sealed", ledger_id))
         await self._require(fence, version)
         info = await self._closed(writer) if writer is not None else None
         if info is None:
             info = await self._opened.recover(ledger_id)
+        await self.held_ledgers.going()
         if writer is not None:
             writer.end(Fenced(f"ledger {ledger_id} is sealed", ledger_id))
             await writer.bookkeeper.abandon()
@@ -226,6 +240,7 @@ class BookkeeperLedgerStore:
 
     async def open(self, ledger_id: int) -> BookkeeperLedgerReader:
         self._check_running()
+        self._check_there(ledger_id)
         if ledger_id not in self._writers:
             await self._opened.open(ledger_id)
         return BookkeeperLedgerReader(ledger_id, self.read)
@@ -236,32 +251,47 @@ class BookkeeperLedgerStore:
         return 0 if source is None else LedgerReading(ledger_id, source, self._opened.reads).forecast(first, entries_max, bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
-        version = self._check(fence)
+        self._check(fence)
         writer = await self._ended(ledger_id, LedgerClosed(f"ledger {ledger_id} was deleted", ledger_id))
-        if writer is not None:
-            scope = writer.fence.scope
-        else:
-            try:
-                scope = scope_of(await self._opened.properties(ledger_id))
-            except NoSuchLedger:
-                scope = fence.scope
-        try:
-            await self._client.delete(self._nodes.bookkeeper_id(ledger_id), [self._nodes.check(fence.scope, version)])
-        except ConditionFailed:
-            raise self._lost(fence) from None
-        except BookkeeperError as error:
-            raise Unavailable(f"ledger {ledger_id} could not be deleted: {told(error)}", ledger_id) from error
+        if not self.held_ledgers.kept:
+            await self._delete(fence, ledger_id)
+            return
+        self.held_ledgers.defer(fence, ledger_id)
         self._writers.pop(ledger_id, None)
         self._opened.forget(ledger_id)
         if writer is not None:
             await writer.bookkeeper.abandon()
-        await self._nodes.deleted(scope, ledger_id)
+
+    async def _delete(self, fence: Fence, ledger_id: int) -> None:
+        """Once nobody reads it any more for a backup."""
+        version = self._check(fence)
+        writer = self._writers.get(ledger_id)
+        with self.held_ledgers.deleting(ledger_id):
+            if writer is not None:
+                scope = writer.fence.scope
+            else:
+                try:
+                    scope = scope_of(await self._opened.properties(ledger_id))
+                except NoSuchLedger:
+                    scope = fence.scope
+            try:
+                await self._client.delete(self._nodes.bookkeeper_id(ledger_id), [self._nodes.check(fence.scope, version)])
+            except ConditionFailed:
+                raise self._lost(fence) from None
+            except BookkeeperError as error:
+                raise Unavailable(f"ledger {ledger_id} could not be deleted: {told(error)}", ledger_id) from error
+            self._writers.pop(ledger_id, None)
+            self._opened.forget(ledger_id)
+            if writer is not None:
+                await writer.bookkeeper.abandon()
+            await self._nodes.deleted(scope, ledger_id)
 
     async def info(self, ledger_id: int) -> LedgerInfo:
         self._check_running()
         writer = self._writers.get(ledger_id)
         if writer is not None:
             return writer.info(sealed=False)
+        self._check_there(ledger_id)
         return replace((await self._opened.open(ledger_id)).info)
 
     async def ledgers(self) -> list[LedgerInfo]:
@@ -273,7 +303,25 @@ class BookkeeperLedgerStore:
 
     async def ledger_ids(self, scope: str) -> list[int]:
         self._check_running()
-        return (await self._nodes.listed(scope)).all_ids
+        listed = (await self._nodes.listed(scope)).all_ids
+        return [ledger_id for ledger_id in listed if not self.held_ledgers.is_deferred(ledger_id)]
+
+    # --- backups
+
+    async def hold(self) -> None:
+        """Nothing is answered until `resume`: messaging/storage/bookkeeper/held_ledgers.py."""
+        self._check_running()
+        await self.held_ledgers.hold(self._writers)
+
+    def resume(self) -> None:
+        self.held_ledgers.resume()
+
+    async def image(self) -> None:
+        """There are no files."""
+
+    def keep_files(self, kept: bool) -> None:
+        """Ledgers."""
+        self.held_ledgers.keep(kept)
 
     def statistics(self) -> StoreStatistics:
         """What bookies hold, and how they sync it, is known to them alone."""
@@ -362,6 +410,10 @@ class BookkeeperLedgerStore:
             raise fenced_out(fence)
         return version
 
+    def _check_there(self, ledger_id: int) -> None:
+        if self.held_ledgers.is_deferred(ledger_id):
+            raise NoSuchLedger(f"there is no ledger {ledger_id}", ledger_id)
+
     async def _require(self, fence: Fence, version: int) -> None:
         try:
             await self._nodes.check_fence(fence, version)
@@ -400,7 +452,7 @@ async def _all(at_once: int, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]
     return await asyncio.gather(*map(run, works))
 
 
-def _in_zookeeper(url: BookkeeperUrl, options: Mapping[str, Any]) -> MetadataStore:
+def in_zookeeper(url: BookkeeperUrl, options: Mapping[str, Any]) -> MetadataStore:
     """Its library is loaded only where it is used. Raises `StoreError`."""
     try:
         from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore

@@ -46,13 +46,15 @@ AGAIN_S = 0.2
 
 
 class StoreRecord(msgspec.Struct, frozen=True):
-    """`cluster`: of the bookies, with the root of their ledgers."""
+    """`cluster`: of the bookies, with the root of their ledgers. `restoring`: the id of the backup of which the store
+    has a part; empty: it is whole."""
 
     format: int
     number: int
     cluster: str
     epoch: int
     generation: str
+    restoring: str = ""
 
 
 class LedgersOfScope(NamedTuple):
@@ -183,6 +185,14 @@ class StoreNodes:
         return f"{self._metadata.cluster_id} {self._url.root}"
 
     def _read(self, stored: Node) -> StoreRecord:
+        record = self._decoded(stored)
+        if record.restoring:
+            raise StoreError(
+                f"{WHAT}: a restore into the store {self.path} has not ended: wait for its end, or restore again if it was cut off"
+            )
+        return record
+
+    def _decoded(self, stored: Node) -> StoreRecord:
         try:
             record = msgspec.json.decode(stored.data, type=StoreRecord)
         except msgspec.DecodeError as error:

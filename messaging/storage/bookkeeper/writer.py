@@ -28,12 +28,13 @@ class PendingAdd(NamedTuple):
 
 class WriterOwner(NamedTuple):
     """What a writer needs of its store. `why_failed` finds out what an append that failed is answered with; `confirmed` is told the
-    bytes of each that did not."""
+    bytes of each that did not. `withholds`: whether the outcome of an append is told later, by the call that it is given."""
 
     entry_bytes_max: int
     seal: Seal
     why_failed: Callable[[BookkeeperLedgerWriter, BookkeeperError], Awaitable[StoreError]]
     confirmed: Callable[[int], None]
+    withholds: Callable[[Callable[[asyncio.Future[int]], None], asyncio.Future[int]], bool]
 
 
 class BookkeeperLedgerWriter(AnsweredWriter):
@@ -72,6 +73,10 @@ class BookkeeperLedgerWriter(AnsweredWriter):
 
     def _answered(self, future: asyncio.Future[int]) -> None:
         """In the order of appends, for each once."""
+        if not self._owner.withholds(self._tell_of, future):
+            self._tell_of(future)
+
+    def _tell_of(self, future: asyncio.Future[int]) -> None:
         error = future.exception()
         if error is None and self._failing is None:
             append = self._appends.popleft()

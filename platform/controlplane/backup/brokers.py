@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from controlplane.supervisor.lock import alive
-from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep
+from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, BackupLedgers
+from messaging.adminrpc.base import Request
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP
+from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP, BACKUP_LEDGERS, BROKERS_LIST
 from messaging.errors import MagnetarError
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls
@@ -39,6 +40,22 @@ def running_brokers(settings: Settings) -> list[str]:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path} cannot be read ({type(error).__name__}): restart that broker") from None
     return urls
+
+
+def brokers_of_the_fleet(settings: Settings, urls: Sequence[str]) -> list[str]:
+    """The RPC addresses of all that share the metadata with those of `urls`, also of other machines. Raises `ConfigError`."""
+    if not urls:
+        return []
+    tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
+    try:
+        seen = AdminRpc(_constant(urls[0]), token, tls=tls).call(BROKERS_LIST, Request()).brokers
+    except MagnetarError as error:
+        raise ConfigError(f"the brokers could not be listed: {error}") from None
+    live = [broker for broker in seen if broker.live]
+    for broker in live:
+        if len(live) > 1 and not broker.rpc_url:
+            raise ConfigError(f"broker {broker.broker_id} is not ready: try again when it is, or was stopped")
+    return [broker.rpc_url for broker in live] if len(live) > 1 else list(urls)
 
 
 def log_folders(data_path: Path) -> list[Path]:
@@ -73,6 +90,27 @@ class HeldBrokers:
     def go_on(self) -> None:
         self._keep(KEEP_S)
         self._renewing.start()
+
+    def ledgers(self) -> tuple[dict[int, int], dict[str, int]]:
+        """Of brokers on bookies, after `go_on`: where ledgers end that they were writing, and their scopes with the epochs."""
+        ends: dict[int, int] = {}
+        scopes: dict[str, int] = {}
+        for of_broker, its_scopes in self._ask_all(self._ledgers_of):
+            for ledger_id, end in of_broker.items():  # one that is being deleted by one may have been written by another
+                ends[ledger_id] = min(end, ends.get(ledger_id, end))
+            for scope, epoch in its_scopes.items():
+                scopes[scope] = max(epoch, scopes.get(scope, epoch))
+        return ends, scopes
+
+    def _ledgers_of(self, client: AdminRpc) -> tuple[dict[int, int], dict[str, int]]:
+        ends: dict[int, int] = {}
+        scopes: dict[str, int] = {}
+        after = -1
+        while (page := client.call(BACKUP_LEDGERS, BackupLedgers(backup_id=self._backup_id, after=after))).ends:
+            ends |= dict(page.ends)
+            scopes |= page.scopes
+            after = page.ends[-1][0]
+        return ends, scopes
 
     def end(self) -> None:
         """Raises if some broker may have removed a file that was still to be copied."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from io import BufferedWriter
 from pathlib import Path
 
@@ -81,6 +81,10 @@ class Copies:
         """The path of a file that somebody else writes; call `finished` after it."""
         return self._place(name)
 
+    def growing(self, name: str) -> GrowingFile:
+        """A file that is written piece by piece, in any thread."""
+        return GrowingFile(self._place(name), name, self.files)
+
     def finished(self, name: str) -> None:
         path = self.folder / name
         digest = hashlib.sha256()
@@ -106,6 +110,34 @@ class Copies:
             make_directory(folder, mode=FOLDER_MODE)
             self._folders.add(folder)
             self._folders.update(parent for parent in folder.parents if parent.is_relative_to(self.folder))
+
+
+class GrowingFile:
+    """Part of the copies when it is finished. Calls block, raise `OSError`, and come one after the other."""
+
+    def __init__(self, path: Path, name: str, files: list[CopiedFile]) -> None:
+        self._name = name
+        self._files = files
+        self._file = _created(path)
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        for part in parts:
+            self._file.write(part)
+            self._digest.update(part)
+            self._bytes += len(part)
+
+    def finish(self) -> None:
+        with self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self._files.append(CopiedFile(self._name, self._bytes, self._bytes, self._digest.hexdigest()))
+
+    def abandon(self) -> None:
+        """It is no part of the copies. Raises nothing."""
+        self._file.raw.close()  # what is buffered is for nobody
 
 
 def put_back(folder: Path, files: Iterable[CopiedFile], target: Path) -> None:

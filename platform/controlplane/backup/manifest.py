@@ -6,6 +6,7 @@ control/...     the database of the control plane
 secrets/, tls/  keys; not in every backup
 usage/, reports/
 postgresql/     what is in PostgreSQL instead, as `pg_dump` writes it
+bookkeeper/     the ledgers of messages on bookies (`messaging/storage/bookkeeper/backup/packs.py`)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 
 from controlplane.migration_names import known_migrations
 from messaging.atomic_files import replace_file
+from messaging.bookkeeper_url import is_bookkeeper
 from messaging.settings import ConfigError
 from messaging.storage.local.format.directory import FORMAT_VERSION as LOG_FORMAT
 from messaging.storage.postgresql.ledgers.tables import FORMAT_VERSION as LEDGERS_FORMAT
@@ -28,10 +30,12 @@ from messaging.storage.sql.tables import FORMAT_VERSION as METADATA_FORMAT
 from messaging.version import VERSION
 
 NAME = "backup.json"
-BACKUP_FORMAT = 1
+BACKUP_FORMAT = 2
+FORMAT_WITHOUT_BOOKIES = 1  # which earlier releases know
 READ_BYTES = 1 << 20
 FILES = "files"
 POSTGRESQL = "postgresql"
+BOOKKEEPER = "bookkeeper"
 MANIFEST_BYTES_MAX = 256 << 20
 
 
@@ -55,11 +59,18 @@ class Formats(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """Where each part was kept, and so belongs again: `files` or `postgresql`."""
+    """Where each part was kept, and so belongs again: `files`, `postgresql` or, messages, `bookkeeper`."""
 
     control: str
     metadata: str
     messages: str
+
+
+def place_of(url: str) -> str:
+    """Where a setting has its part."""
+    if is_bookkeeper(url):
+        return BOOKKEEPER
+    return POSTGRESQL if url else FILES
 
 
 class BackupManifest(msgspec.Struct, frozen=True):
@@ -84,9 +95,10 @@ class BackupManifest(msgspec.Struct, frozen=True):
     def described(self) -> str:
         moment = datetime.fromtimestamp(self.moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         held = f"held for {self.held_ms:.0f} ms" if self.held_ms else "not held"
+        of = "ledgers" if self.kept.messages == BOOKKEEPER else "logs"
         return (
             f"backup of {moment} UTC, release {self.release}: {len(self.files)} files, {self.size_bytes / 2**20:.1f} MiB, "
-            f"logs of {self.brokers} brokers, {held}, taken in {self.took_ms / 1000:.1f} s"
+            f"{of} of {self.brokers} brokers, {held}, taken in {self.took_ms / 1000:.1f} s"
         )
 
 

@@ -15,7 +15,7 @@ from controlplane.backup import manifest
 from controlplane.backup.audited import note_restored
 from controlplane.backup.copies import put_back, sync_folder
 from controlplane.backup.databases import connected, require_tool, run_tool
-from controlplane.backup.manifest import POSTGRESQL, BackupManifest
+from controlplane.backup.manifest import BOOKKEEPER, POSTGRESQL, BackupManifest, place_of
 from controlplane.datadir import RESTORING
 from messaging.atomic_files import make_directory, replace_file
 from messaging.settings import ConfigError, Settings
@@ -26,6 +26,7 @@ from messaging.storage.postgresql.ledgers.tables import SCHEMA as LEDGERS_SCHEMA
 # message is to get one of them.
 LEDGER_IDS_PASSED_OVER = 1 << 24
 _LEDGER_ID_STOP = "store/ledger-id-stop"
+_ELSEWHERE = ("postgresql/", "bookkeeper/")  # files of a backup that are not put into the data directory
 _OF_FILE_SYSTEMS = {"lost+found"}  # what an empty disk has
 
 
@@ -37,6 +38,10 @@ def verify(folder: Path) -> BackupManifest:
         first = found[0]
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         raise ConfigError(f"the backup {folder} is damaged: {first.path} {first.says}{more}; restore another one")
+    if content.kept.messages == BOOKKEEPER:
+        from controlplane.backup.bookies import verify_ledgers
+
+        verify_ledgers(folder, content)
     return content
 
 
@@ -48,12 +53,20 @@ def restore(settings: Settings, folder: Path) -> BackupManifest:
     dumps = _dumps(settings, content)
     for setting, url, schema, _ in dumps:
         _require_empty_schema(url, setting, schema)
+    ledgers = None
+    if content.kept.messages == BOOKKEEPER:
+        from controlplane.backup.bookies import BookieLedgers
+
+        ledgers = BookieLedgers(settings.ledger_url)
+        ledgers.require_empty()
     verify(folder)
     with _restoring(settings.data_path):
-        put_back(folder, (file for file in content.files if not file.path.startswith("postgresql/")), settings.data_path)
+        put_back(folder, (file for file in content.files if not file.path.startswith(_ELSEWHERE)), settings.data_path)
         for setting, url, schema, name in dumps:
             _load(url, setting, schema, folder / name)
         _pass_over_ledger_ids(settings)
+        if ledgers is not None:
+            ledgers.restore(folder, content)
         note_restored(settings.data_path, content)
     return content
 
@@ -64,12 +77,15 @@ def _require_same_places(settings: Settings, content: BackupManifest) -> None:
         ("metadata_url", settings.metadata_url, content.kept.metadata),
         ("ledger_url", settings.ledger_url, content.kept.messages),
     ):
-        if (kept == POSTGRESQL) != bool(url):
-            raise ConfigError(
-                f"the backup has in PostgreSQL what {setting} is about: set MAGNETAR_{setting.upper()} to an empty database"
-                if kept == POSTGRESQL
-                else f"the backup has in files what {setting} is about: restore it with {setting} empty"
-            )
+        if kept == place_of(url):
+            continue
+        if kept == BOOKKEEPER:
+            raise ConfigError("the backup has messages of bookies: set MAGNETAR_LEDGER_URL to a BookKeeper that has no such store")
+        raise ConfigError(
+            f"the backup has in PostgreSQL what {setting} is about: set MAGNETAR_{setting.upper()} to an empty database"
+            if kept == POSTGRESQL
+            else f"the backup has in files what {setting} is about: restore it with {setting} empty"
+        )
 
 
 def _require_empty(data_path: Path) -> None:
@@ -92,9 +108,9 @@ def _dumps(settings: Settings, content: BackupManifest) -> list[tuple[str, str, 
     )
     names = {file.path for file in content.files}
     for setting, url, _, name in parts:
-        if url and name not in names:
+        if place_of(url) == POSTGRESQL and name not in names:
             raise ConfigError(f"the backup has no {name}, which {setting} is about: it was made without it; restore another one")
-    return [part for part in parts if part[1]]
+    return [part for part in parts if place_of(part[1]) == POSTGRESQL]
 
 
 def _require_empty_schema(url: str, setting: str, schema: str) -> None:

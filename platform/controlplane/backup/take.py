@@ -19,15 +19,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from controlplane.backup import last, manifest
-from controlplane.backup.brokers import HeldBrokers, log_folders, require_all, running_brokers
+from controlplane.backup.brokers import HeldBrokers, brokers_of_the_fleet, log_folders, require_all, running_brokers
 from controlplane.backup.copies import Copies, sync_folder
 from controlplane.backup.databases import DatabaseSnapshot, PostgresqlSnapshot, SqliteSnapshot
-from controlplane.backup.manifest import FILES, POSTGRESQL, BackupManifest, Formats, Kept
+from controlplane.backup.manifest import (
+    BACKUP_FORMAT,
+    BOOKKEEPER,
+    FORMAT_WITHOUT_BOOKIES,
+    POSTGRESQL,
+    BackupManifest,
+    Formats,
+    Kept,
+    place_of,
+)
 from controlplane.supervisor import lock as supervisor_lock
 from messaging.adminrpc.backup import BackupHeld
-from messaging.bookkeeper_url import is_bookkeeper
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.local.device.disk import OsDisk
@@ -39,6 +48,7 @@ from messaging.storage.postgresql.ledgers.tables import SCHEMA as LEDGERS_SCHEMA
 from messaging.version import VERSION
 
 UNFINISHED = "unfinished-"
+MIB_PER_S = 64.0
 CONTROL_SCHEMA = "public"
 _SMALL_FILES = ("format", "epoch", "manifest")
 _DRAFTS = (".new", ".tmp", ".rewrite")
@@ -55,15 +65,19 @@ class _Databases:
         return messages is not None and messages is metadata
 
 
-def take(settings: Settings, target: Path, *, with_secrets: bool = True) -> Path:
-    """Makes a new directory below `target` and returns it. Blocks as long as it takes. Raises `ConfigError` and `OSError`; nothing
-    is left then."""
+class _OnBookies(Protocol):
+    """See `bookies.py`."""
+
+    def check(self) -> None: ...
+    def note(self, brokers: HeldBrokers) -> None: ...
+    def copy(self, copies: Copies, bytes_per_s: float) -> None: ...
+
+
+def take(settings: Settings, target: Path, *, with_secrets: bool = True, mib_per_s: float = MIB_PER_S) -> Path:
+    """Makes a new directory below `target` and returns it. `mib_per_s`: how fast ledgers are read from bookies. Blocks as long as
+    it takes. Raises `ConfigError` and `OSError`; nothing is left then."""
     if not (settings.data_path / "secrets").is_dir():
         raise ConfigError(f"{settings.data_path} is no data directory of a platform: choose one with --data-dir")
-    if is_bookkeeper(settings.ledger_url):
-        raise ConfigError(
-            "messages on bookies cannot be backed up yet (docs/backup.md), and what is copied without them could not be restored"
-        )
     target = target.absolute()
     if target.is_relative_to(settings.data_path.absolute()):
         raise ConfigError(f"{target} is inside the data directory: a backup there is lost with it; choose another place")
@@ -73,7 +87,11 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True) -> Path
     try:
         with ExitStack() as stack:
             databases = _open_databases(settings, stack)
+            on_bookies = _on_bookies(settings)
             urls = running_brokers(settings)
+            if on_bookies is not None:
+                on_bookies.check()
+                urls = brokers_of_the_fleet(settings, urls)
             if not urls:
                 stack.enter_context(_nobody_runs(settings))
                 _require_no_others(databases)
@@ -81,13 +99,17 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True) -> Path
             copies = Copies(draft)
             moment_ms, held_ms, held = _at_one_moment(held_brokers, databases, log_folders(settings.data_path))
             try:
+                if on_bookies is not None:
+                    on_bookies.note(held_brokers)
                 _copy(settings, copies, databases, held, with_secrets)
+                if on_bookies is not None:
+                    on_bookies.copy(copies, mib_per_s * (1 << 20))
                 held_brokers.end()
             except BaseException:
                 held_brokers.give_up()
                 raise
             migrations = [name for snapshot in databases.snapshots for name in snapshot.migrations()]
-        done = _manifest(settings, backup_id, copies, migrations, bool(urls), moment_ms, held_ms, began_s, with_secrets)
+        done = _manifest(settings, backup_id, copies, migrations, held, bool(urls), moment_ms, held_ms, began_s, with_secrets)
         copies.sync_folders()
         manifest.write(draft, done)
         final = _name(target, moment_ms)
@@ -114,7 +136,7 @@ def _open_databases(settings: Settings, stack: ExitStack) -> _Databases:
         ("metadata_url", settings.metadata_url, METADATA_SCHEMA, settings.data_path / "broker" / "meta.sqlite3", "metadata"),
         ("ledger_url", settings.ledger_url, LEDGERS_SCHEMA, None, "ledgers"),
     ):
-        if url:
+        if place_of(url) == POSTGRESQL:
             opened = PostgresqlSnapshot(url, setting)
             stack.callback(opened.close)
             snapshot = by_identity.setdefault(opened.identity, opened)
@@ -127,6 +149,14 @@ def _open_databases(settings: Settings, stack: ExitStack) -> _Databases:
             stack.callback(of_file.close)
             databases.snapshots.append(of_file)
     return databases
+
+
+def _on_bookies(settings: Settings) -> _OnBookies | None:
+    if place_of(settings.ledger_url) != BOOKKEEPER:
+        return None
+    from controlplane.backup.bookies import BookieLedgers
+
+    return BookieLedgers(settings.ledger_url)
 
 
 @contextmanager
@@ -211,19 +241,21 @@ def _manifest(
     backup_id: str,
     copies: Copies,
     migrations: list[str],
+    held: Sequence[BackupHeld],
     running: bool,
     moment_ms: int,
     held_ms: float,
     began_s: float,
     with_secrets: bool,
 ) -> BackupManifest:
-    kept = Kept(*(POSTGRESQL if url else FILES for url in (settings.database_url, settings.metadata_url, settings.ledger_url)))
+    kept = Kept(*map(place_of, (settings.database_url, settings.metadata_url, settings.ledger_url)))
+    backup_format = BACKUP_FORMAT if kept.messages == BOOKKEEPER else FORMAT_WITHOUT_BOOKIES
     return BackupManifest(
         magnetar_backup=backup_id,
         release=VERSION,
-        formats=Formats(migrations=sorted(migrations)),
+        formats=Formats(backup=backup_format, migrations=sorted(migrations)),
         kept=kept,
-        brokers=max(1, len(log_folders(settings.data_path))),
+        brokers=max(1, len(held) if settings.ledger_url else len(log_folders(settings.data_path))),
         running=running,
         moment_ms=moment_ms,
         held_ms=round(held_ms, 3),

@@ -21,14 +21,21 @@ def backup() -> None:
 @backup.command("take")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--without-secrets", is_flag=True, help="Leave out secrets/ and tls/: keep them elsewhere, a restore needs them.")
+@click.option(
+    "--mib-per-s",
+    type=click.FloatRange(0.1, 100_000),
+    default=64.0,
+    show_default=True,
+    help="How fast ledgers are read from bookies, so that their disks are left to clients.",
+)
 @settings_options()
-def backup_take(directory: Path, without_secrets: bool, **overrides: str | None) -> None:
+def backup_take(directory: Path, without_secrets: bool, mib_per_s: float, **overrides: str | None) -> None:
     """Make a new backup below DIRECTORY and print its path."""
     from controlplane.backup import manifest
     from controlplane.backup.take import take
     from messaging.settings import load
 
-    made = take(load(os.environ, **overrides), directory, with_secrets=not without_secrets)
+    made = take(load(os.environ, **overrides), directory, with_secrets=not without_secrets, mib_per_s=mib_per_s)
     click.echo(manifest.read(made).described(), err=True)
     if why := _record_taken(overrides, made):
         click.echo(f"the audit log has no record of it: {why}", err=True)

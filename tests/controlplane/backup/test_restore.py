@@ -208,9 +208,3 @@ def test_nothing_can_start_while_a_platform_that_is_stopped_is_copied(
     monkeypatch.setattr("controlplane.backup.take._copy", begin)
     take(settings, tmp_path / "backups")
     assert len(refused) == 1
-
-
-def test_messages_on_bookies_are_not_backed_up_without_a_word(settings: Settings, tmp_path: Path) -> None:
-    on_bookies = msgspec.structs.replace(settings, ledger_url="bookkeeper://zk1:2181/ledgers", metadata_url="postgresql://db/x")
-    with pytest.raises(ConfigError, match="on bookies cannot be backed up yet"):
-        take(on_bookies, tmp_path / "backups")

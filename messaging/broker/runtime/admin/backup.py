@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 
 from messaging import logs
-from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, HeldFile
+from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, BackupLedgers, HeldFile, LedgersNoted
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP
+from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP, BACKUP_LEDGERS
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import Conflict, NotReady, StorageFailed
-from messaging.storage.held_store import HeldStore
+from messaging.storage.held_store import HeldStore, NotingStore
 from messaging.storage.ledger_store import StoreError
 from messaging.version import VERSION
 
 HOLD_S_MAX = 5.0  # a backup that is killed meanwhile holds clients up no longer
 FIRST_KEEP_S = 60.0
+PAGE_ENDS_MAX = 20_000
 
 log = logs.get_logger("broker")
 
@@ -70,8 +71,7 @@ class BackupHandlers:
 
     @answers(BACKUP_KEEP)
     async def keep(self, request: BackupKeep) -> Empty:
-        if request.backup_id != self._backup_id:
-            raise NotReady("the backup is not known here any more: the broker was restarted, or did not hear of it for too long")
+        self._require(request.backup_id)
         ran_out, self._ran_out = self._ran_out, False
         self._resume()
         if request.keep_s:
@@ -83,6 +83,19 @@ class BackupHandlers:
                 f"the broker was to be held for more than {HOLD_S_MAX:g} s, and went on: try again when less is going on"
             )
         return Empty()
+
+    @answers(BACKUP_LEDGERS)
+    async def ledgers(self, request: BackupLedgers) -> LedgersNoted:
+        self._require(request.backup_id)
+        if not isinstance(self._store, NotingStore):
+            raise NotReady("this broker has no messages on bookies: take the backup with the settings of the brokers")
+        noted = self._store.held_ledgers
+        ends = [(end.ledger_id, end.last_block) for end in noted.ends(request.after, PAGE_ENDS_MAX)]
+        return LedgersNoted(ends=ends, scopes=noted.scopes if request.after < 0 else {})
+
+    def _require(self, backup_id: str) -> None:
+        if backup_id != self._backup_id:
+            raise NotReady("the backup is not known here any more: the broker was restarted, or did not hear of it for too long")
 
     def _keep(self, keep_s: float) -> None:
         if self._end_of_keep is not None:

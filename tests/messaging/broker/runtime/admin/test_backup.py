@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.backup import BackupHold, BackupKeep
+from messaging.adminrpc.backup import BackupHold, BackupKeep, BackupLedgers
 from messaging.broker.runtime.admin import backup
 from messaging.broker.runtime.admin.backup import BackupHandlers
 from messaging.errors import Conflict, NotReady
@@ -80,3 +80,14 @@ def test_a_store_that_cannot_be_held_says_so() -> None:
             broker.run(BackupHandlers(broker.service).hold(BackupHold(backup_id="1")))
     finally:
         broker.stop()
+
+
+async def test_ledgers_are_told_of_where_they_are_on_bookies_alone(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        handlers = broker.admin.backup
+        with pytest.raises(NotReady, match="not known here any more"):
+            await handlers.ledgers(BackupLedgers(backup_id="1"))
+        await handlers.hold(BackupHold(backup_id="1"))
+        with pytest.raises(NotReady, match="no messages on bookies"):
+            await handlers.ledgers(BackupLedgers(backup_id="1"))
+        await handlers.keep(BackupKeep(backup_id="1", keep_s=0))

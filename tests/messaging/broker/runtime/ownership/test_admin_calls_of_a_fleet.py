@@ -324,6 +324,7 @@ def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_abou
     about_metadata = {
         "backup.hold",  # asked of each broker by itself
         "backup.keep",
+        "backup.ledgers",
         "brokers.forget",
         "brokers.list",
         "brokers.recover",
