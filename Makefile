@@ -24,6 +24,7 @@ TYPED := $(PACKAGES) deploy tests
 SOURCES := messaging tenants admin_ui workers spark_jobs platform
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
+SUITE = pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
 SEEDS ?= 200
 STEPS ?= 1000000
 CALLS ?= 100000
@@ -45,7 +46,11 @@ run: setup ## set up, then run the whole platform: magnetar standalone
 
 .PHONY: test
 test: setup lint ## set up, check the sources, then run the whole test suite
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
+	$(BIN)/python -m $(SUITE)
+
+.PHONY: suite
+suite: setup $(VENV)/.installed-test ## set up, then run the test suite without checking the sources
+	$(BIN)/python -m $(SUITE)
 
 .PHONY: lint
 lint: $(VENV)/.installed-test ## check style, types and import contracts
@@ -57,7 +62,7 @@ lint: $(VENV)/.installed-test ## check style, types and import contracts
 .PHONY: coverage
 coverage: setup $(VENV)/.installed-test ## run the tests and report which lines and branches they reach
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
+	$(BIN)/coverage run -m $(SUITE)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
