@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import NAMESPACES_LIVE
@@ -64,7 +65,7 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
 
 def why(error: MagnetarError) -> str:
     """The problem without the advice: for a page that retries by itself or gives its own advice."""
-    text = error.message or gettext("the broker cannot be reached")
+    text = said(error.message) or gettext("the broker cannot be reached")
     return text.partition(": ")[0] if isinstance(error, NotReady) else text
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest
 from admin_ui.time_zones import chosen_zone
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
@@ -97,7 +98,7 @@ def show_error(request: HttpRequest, text: str) -> None:
 
 def explain(error: MagnetarError) -> str:
     """The error for people: as a sentence."""
-    return sentence(error.message or gettext("an internal error occurred"))
+    return sentence(said(error.message) or gettext("an internal error occurred"))
 
 
 def sentence(text: str) -> str:

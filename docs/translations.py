@@ -18,6 +18,8 @@ from babel.messages.pofile import read_po, write_po
 from django.template.base import DebugLexer, Token, TokenType
 from django.utils.translation.template import templatize
 
+from admin_ui.translation.said import CONTEXT
+from messaging import errors
 from messaging.policies.groups import GROUPS
 from messaging.problems import steps
 
@@ -36,6 +38,15 @@ SAME = re.compile(
 )
 # Lines of the header that say nothing, or change with every run.
 _HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-Translator|Language-Team)')
+# Parts below the console whose errors and reasons its pages show.
+SAYING = [
+    path
+    for pattern in ("tenants/actions/**/*.py", "workers/redrive/*.py", "messaging/broker/core/dead_letters/redrive.py")
+    for path in ROOT.glob(pattern)
+]
+_ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
+_REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK"}
+_NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self"}
 _GAP = "\ue000"  # where a tag of the template was
 
 
@@ -57,9 +68,55 @@ def found() -> Catalog:
                 catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)])
     for text in steps.TEXTS.values():
         catalog.add(text, None, [("messaging/problems/steps.py", 0)])
+    for path in sorted(SAYING):
+        for text in raised(path.read_text(encoding="utf-8")):
+            catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)], context=CONTEXT)
     for group in GROUPS:
         catalog.add(group.title, None, [("messaging/policies/groups.py", 0)])
     return catalog
+
+
+def raised(source: str) -> Iterator[str]:
+    """What errors of a source say, and its constants named after why something is not done: with the names of values in braces."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ERRORS and node.args:
+            yield from _sayings(node.args[0])
+        elif isinstance(node, ast.keyword) and node.arg in ("why", "error", "refused"):
+            yield from _sayings(node.value)
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            if _REASONS.intersection(names):
+                yield from _sayings(node.value)
+
+
+def _sayings(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.IfExp):
+        yield from (*_sayings(node.body), *_sayings(node.orelse))
+    elif isinstance(node, ast.Subscript):
+        yield from _sayings(node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _says_something(node.value):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        text, names = "", list[str]()
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += str(part.value)
+            elif isinstance(part, ast.FormattedValue):
+                text += f"{{{_name_of(part.value, names)}}}"
+        if _says_something(re.sub(r"\{\w+\}", "", text)):
+            yield text
+
+
+def _name_of(value: ast.expr, names: list[str]) -> str:
+    """What a translator sees of a value: its last name, and a number where two have the same."""
+    words = [
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(value)
+        if isinstance(node, ast.Attribute | ast.Name)
+    ]
+    word = next((word for word in words if word not in _NO_VALUES), "value").strip("_").lower()
+    names.append(word)
+    return word if names.count(word) == 1 else f"{word}_{names.count(word)}"
 
 
 def _of_fields(source: str) -> Iterator[str]:

@@ -11,10 +11,12 @@ from django.utils.safestring import SafeString
 
 from admin_ui import time_zones
 from admin_ui.translation import figures
+from admin_ui.translation.said import said
 
 register = template.Library()
 for _name in ("count", "exact", "rate", "size", "span"):
     register.filter(_name, getattr(figures, _name))
+register.filter("said", said)
 
 
 @register.filter

@@ -9,61 +9,53 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from django import forms
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.pages import Navigation, crumbs, explain, navigation, sentence, show, show_error, show_message
-from admin_ui.views.redrives import DECISIONS, shown_job
+from admin_ui.redrive_forms import LettersFilterForm, MoveForm
+from admin_ui.redrive_view import DECISIONS, FILTERS, MOMENTS, decide, jobs_listed
+from admin_ui.row_list import Column, cursor_links, list_items
+from admin_ui.translation.figures import exact
+from admin_ui.translation.said import said
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized
-from messaging.permissions.model import Action
-from messaging.protocol.names import NAME_LENGTH_MAX, parse_topic
-from tenants.access import Actor, require
-from tenants.actions.topics import topic_resource
+from messaging.protocol.names import parse_topic
 from tenants.scoping import tenant_scope
 from workers.redrive import actions, letters
 from workers.redrive.models import RedriveJob
 from workers.redrive.shapes import Letter, LetterGroup, LettersQuery, NotStarted, letters_query
 
-JOBS_SHOWN = 20
 LETTERS_SHOWN = 25
+FIRST_SECONDS_MAX = 0.25  # that a page waits for each of groups and messages; the groups are counted on beside it
 SUMS_KEPT = 4  # of a session: of as many pages that count at the same time
 SUMS = "dead_letters"
+GROUPS = "groups-"  # before the parameters of the list of groups
 BY = {
-    "reason": "Reason",
-    "origin_subscription": "Subscription",
-    "origin_topic": "Came from",
-    "producer": "Sent here by producer",
-    "day": "Day",
-    "hour": "Hour",
-    "topic": "Dead-letter topic",
-    "key": "Key",
-}
-FILTERS = {
-    "topic": "in",
-    "reason": "reason",
-    "origin_topic": "from",
-    "origin_subscription": "subscription",
-    "producer": "sent here by producer",
-    "key": "key",
-    "property_name": "property",
-    "property_value": "with value",
-    "from_ms": "since",
-    "until_ms": "until",
+    "reason": gettext_lazy("Reason"),
+    "origin_subscription": gettext_lazy("Subscription"),
+    "origin_topic": gettext_lazy("Came from"),
+    "producer": gettext_lazy("Sent here by producer"),
+    "day": gettext_lazy("Day"),
+    "hour": gettext_lazy("Hour"),
+    "topic": gettext_lazy("Dead-letter topic"),
+    "key": gettext_lazy("Key"),
 }
 NOT_SAID = {
-    "reason": "no reason given",
-    "origin_topic": "not said",
-    "origin_subscription": "not said",
-    "producer": "not said",
-    "key": "no key",
-    "property": "without it",
+    "reason": gettext_lazy("no reason given"),
+    "origin_topic": gettext_lazy("not said"),
+    "origin_subscription": gettext_lazy("not said"),
+    "producer": gettext_lazy("not said"),
+    "key": gettext_lazy("no key"),
+    "property": gettext_lazy("without it"),
 }
 _UNIT_MS = {"day": 86_400_000, "hour": 3_600_000}
+_FILTERED = tuple(name for name in FILTERS if name not in ("redriven_max", "positions"))
+_PASSING = ("sums", "counted", "after", "past")  # of the address: how far the groups are counted, and which page of messages it is
 
 
 class _Sums(msgspec.Struct):
@@ -75,29 +67,10 @@ class _Sums(msgspec.Struct):
     next: str = ""
 
 
-class LettersForm(forms.Form):
-    target = forms.CharField(
-        label="Target topic",
-        required=False,
-        max_length=NAME_LENGTH_MAX,
-        help_text="Empty: each goes back to the topic that it came from.",
-    )
-    redriven_max = forms.IntegerField(
-        label="Redriven at most", initial=3, min_value=0, max_value=1000, help_text="One that was redriven so often stays. 0: any."
-    )
-    rate = forms.IntegerField(
-        label="Messages per second, of each topic",
-        initial=100,
-        min_value=0,
-        max_value=actions.RATE_MAX,
-        help_text="0: as fast as it goes.",
-    )
-
-
 @page
 def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
     here = reverse("console:dead_letters", args=[tenant])
-    form = LettersForm(request.POST if "redrive" in request.POST else None)
+    form = MoveForm(request.POST if "redrive" in request.POST else None)
     if request.method == "POST":
         if "decision" in request.POST:
             _decide(request, tenant)
@@ -111,7 +84,7 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
     except NotAuthorized as error:
         raise PermissionDenied(error.message) from None
     except MagnetarError as error:
-        problem = sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
+        problem = explain(error) if isinstance(error, InvalidValue) else sentence(broker.why(error))
     nav = navigation(request, "dead_letters", tenant)
     part = "parts/dead_letter_groups.html" if request.headers.get("HX-Request") else "pages/dead_letters.html"
     return show(
@@ -121,15 +94,16 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         here=here,
         form=form,
+        filters=LettersFilterForm(initial=parameters, auto_id="filter_%s"),
         problem=problem,
         chips=list(_chips(here, parameters)),
         tabs=[(_address(here, parameters, by=by), label, by == parameters.get("by", "reason")) for by, label in BY.items()],
         of_property=parameters.get("property", "") if parameters.get("by") == "property" else "",
         outcome=parameters.get("by") == "outcome",
         outcome_address=_address(here, parameters, by="outcome"),
-        kept={name: value for name, value in parameters.items() if name in FILTERS},
+        kept={name: value for name, value in parameters.items() if name in _FILTERED},
         **found,
-        **(_jobs(tenant, request.actor) if part.startswith("pages") else {}),
+        **(_jobs(request, tenant) if part.startswith("pages") else {}),
     )
 
 
@@ -137,19 +111,14 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
 def dead_letter_jobs(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """The part of the page that is refreshed every three seconds."""
     nav = Navigation("dead_letters", False, tenant=tenant)
-    return show(request, "parts/dead_letter_jobs.html", nav, **_jobs(tenant, request.actor))
+    return show(request, "parts/redrive_jobs.html", nav, **_jobs(request, tenant))
 
 
-def _jobs(tenant: str, actor: Actor) -> dict[str, Any]:
+def _jobs(request: ConsoleRequest, tenant: str) -> dict[str, Any]:
     with tenant_scope(tenant):
-        active = list(RedriveJob.objects.filter(state__in=(actions.State.RUNNING, actions.State.PAUSED))[:JOBS_SHOWN])
-        ended = RedriveJob.objects.exclude(state__in=(actions.State.RUNNING, actions.State.PAUSED))
-        rows = [*active, *ended[: max(0, JOBS_SHOWN - len(active))]]
-    return {
-        "jobs": [{**shown_job(job, actor), "where": _parts(job.topic), "topic": job.topic} for job in rows],
-        "running": sum(job.state == actions.State.RUNNING for job in active),
-        "paused": sum(job.state == actions.State.PAUSED for job in active),
-    }
+        listed = jobs_listed(request.GET, RedriveJob.objects.all(), request.actor, of_tenant=True)
+        active = set(RedriveJob.objects.filter(state__in=DECISIONS["cancel"][0]).order_by().values_list("state", flat=True))
+    return {**listed, "running": "running" in active, "paused": "paused" in active}
 
 
 def _parts(topic: str) -> tuple[str, str, str]:
@@ -163,11 +132,13 @@ def _parts(topic: str) -> tuple[str, str, str]:
 
 def _found(request: ConsoleRequest, tenant: str, parameters: Mapping[str, str]) -> dict[str, Any]:
     query = letters_query(parameters)
-    if "after" in parameters and "sums" in parameters:
-        sums = _kept(request, parameters["sums"], parameters["after"])
+    first = not request.headers.get("HX-Request")
+    if "counted" in parameters and "sums" in parameters:
+        sums = _kept(request, parameters["sums"], parameters["counted"])
     else:
         sums = _Sums()
-    counted = letters.groups(request.actor, tenant, query, sums.next)
+    seconds_max = FIRST_SECONDS_MAX if first else letters.SECONDS_MAX
+    counted = letters.groups(request.actor, tenant, query, sums.next, seconds_max)
     groups = {group.value: group for group in sums.groups}
     beyond = sums.beyond + counted.beyond
     for group in counted.groups:
@@ -177,34 +148,64 @@ def _found(request: ConsoleRequest, tenant: str, parameters: Mapping[str, str]) 
             groups[group.value] = group
         else:
             beyond += group.messages
-    rows = sorted(groups.values(), key=lambda group: (-group.messages, group.value))
+    rows = list(groups.values())
     looked_at = sums.looked_at + counted.looked_at
+    messages = sum(group.messages for group in rows) + beyond
     here = reverse("console:dead_letters", args=[tenant])
     more = ""
     if counted.next is not None:
         number = parameters.get("sums") or secrets.token_hex(8)
         _keep(request, number, _Sums(rows, beyond, looked_at, counted.next))
-        more = _address(here, parameters, sums=number, after=counted.next)
-    listed = None
-    if not request.headers.get("HX-Request"):
-        listed = letters.letters(request.actor, tenant, query, parameters.get("from_letter", ""), LETTERS_SHOWN)
-    messages = sum(group.messages for group in rows) + beyond
+        more = _address(here, parameters, sums=number, counted=counted.next)
+    title = BY.get(query.by, gettext("What would become of them") if query.by == "outcome" else query.shown_property)
+    listed = list_items(_lasting(request.GET), rows, _group_columns(query, title), text=lambda group: group.value, name=GROUPS)
     return {
-        "groups": [_group(here, parameters, query, group, messages) for group in rows],
-        "group_title": BY.get(query.by, "What would become of them" if query.by == "outcome" else query.shown_property),
+        "groups": [_group(here, parameters, query, group, messages) for group in listed.rows],
+        "groups_listed": listed,
+        "groups_all": len(rows),
         "beyond": beyond,
         "total": messages,
         "staying": sum(group.staying for group in rows),
         "looked_at": looked_at,
         "topics": counted.topics,
         "topics_done": counted.topics_done,
-        "left_out": counted.left_out,
+        "left_out": [{"topic": each.topic, "why": each.why} for each in counted.left_out],
         "more_topics": counted.more_topics,
         "more": more,
-        "rows": [] if listed is None else [_letter(letter) for letter in listed.items],
-        "next_letters": "" if listed is None or listed.next is None else _address(here, parameters, from_letter=listed.next),
-        "later_letters": "from_letter" in parameters,
+        **(_messages(request, tenant, query) if first else {}),
     }
+
+
+def _messages(request: ConsoleRequest, tenant: str, query: LettersQuery) -> dict[str, Any]:
+    """A page of them. `read`: how many entries were looked at for it."""
+    after = request.GET.get("after", "")
+    seconds_max = letters.SECONDS_MAX if after else FIRST_SECONDS_MAX
+    found = letters.letters(request.actor, tenant, query, after, LETTERS_SHOWN, seconds_max)
+    return {
+        "rows": [_letter(letter) for letter in found.items],
+        "read": found.looked_at,
+        "links": cursor_links(request.GET, found.next or ""),
+    }
+
+
+def _group_columns(query: LettersQuery, title: str) -> tuple[Column, ...]:
+    staying = Column("staying", gettext("Would stay"), value=lambda group: group.staying, down=True, look="number")
+    return (
+        Column("messages", value=lambda group: (group.messages, group.value), down=True),
+        Column("value", title, value=lambda group: group.value),
+        Column("count", gettext("Messages"), value=lambda group: group.messages, down=True, look="number"),
+        *(() if query.by == "outcome" else (staying,)),
+        Column("oldest", gettext("Oldest"), value=lambda group: group.oldest_ms),
+        Column("newest", gettext("Newest"), value=lambda group: group.newest_ms, down=True),
+    )
+
+
+def _lasting(query: QueryDict) -> QueryDict:
+    """Without what is of one request of the page."""
+    kept = query.copy()
+    for name in _PASSING:
+        kept.pop(name, None)
+    return kept
 
 
 def _kept(request: ConsoleRequest, number: str, after: str) -> _Sums:
@@ -253,26 +254,26 @@ def _letter(letter: Letter) -> dict[str, Any]:
 
 
 def _address(here: str, parameters: Mapping[str, str], **changed: str) -> str:
-    """The page with these parameters; counting and listing begin anew unless they say where to go on."""
-    kept = {name: value for name, value in parameters.items() if name not in ("sums", "after", "from_letter")}
+    """The page with these parameters; counting and listing begin anew unless `changed` says where to go on."""
+    kept = {name: value for name, value in parameters.items() if name not in _PASSING}
     return f"{here}?{urlencode({**kept, **changed})}"
 
 
 def _chips(here: str, parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for name, label in FILTERS.items():
+    for name in _FILTERED:
         if name in parameters:
             rest = {key: value for key, value in parameters.items() if key != name}
             value = parameters[name]
-            at_ms = int(value) if name in ("from_ms", "until_ms") and value.isascii() and value.isdecimal() else None
-            yield {"label": label, "value": value, "at_ms": at_ms, "without": _address(here, rest)}
+            at_ms = int(value) if name in MOMENTS and value.isascii() and value.isdecimal() else None
+            yield {"label": FILTERS[name], "value": value, "at_ms": at_ms, "without": _address(here, rest)}
 
 
 # --- what is done with them
 
 
-def _started(request: ConsoleRequest, tenant: str, form: LettersForm) -> bool:
+def _started(request: ConsoleRequest, tenant: str, form: MoveForm) -> bool:
     given = form.cleaned_data
-    parameters = {name: request.POST[name] for name in FILTERS if request.POST.get(name)}
+    parameters = {name: request.POST[name] for name in _FILTERED if request.POST.get(name)}
     parameters |= {"target": given["target"], "redriven_max": str(given["redriven_max"] or 0)}
     chosen: dict[str, list[list[int]]] = {}
     for text in request.POST.getlist("chosen")[:LETTERS_SHOWN]:
@@ -299,11 +300,12 @@ def _started(request: ConsoleRequest, tenant: str, form: LettersForm) -> bool:
         form.add_error(None, explain(error))
         return False
     if started:
-        show_message(request, f"{len(started)} redrive{'s were' if len(started) > 1 else ' was'} started.")
+        text = ngettext("{count} redrive was started.", "{count} redrives were started.", len(started))
+        show_message(request, text.format(count=exact(len(started))))
     for refusal in refused[:5]:
-        show_error(request, f"{refusal.topic}: {sentence(refusal.why)}")
+        show_error(request, gettext("{name}: {why}").format(name=refusal.topic, why=sentence(said(refusal.why))))
     if not started and not refused:
-        form.add_error(None, "Nothing matches: no redrive was started.")
+        form.add_error(None, gettext("Nothing matches: no redrive was started."))
         return False
     return True
 
@@ -313,19 +315,7 @@ def _decide(request: ConsoleRequest, tenant: str) -> None:
     decision, job_id = request.POST["decision"], request.POST.get("job", "")
     if decision not in DECISIONS:
         return
-    running, paused = actions.State.RUNNING, actions.State.PAUSED
-    allowed = {"pause": [running], "resume": [paused], "cancel": [running, paused]}[decision]
     with tenant_scope(tenant):
-        rows = RedriveJob.objects.filter(id=job_id) if job_id else RedriveJob.objects.filter(state__in=allowed)
+        rows = RedriveJob.objects.filter(id=job_id) if job_id else RedriveJob.objects.filter(state__in=DECISIONS[decision][0])
         found = [(job.topic, job.id) for job in rows[: actions.ACTIVE_MAX]]
-    done = 0
-    for topic, number in found:
-        try:
-            name = parse_topic(topic)
-            require(request.actor, Action.OPERATE, topic_resource(name))
-            actions.decide(request.actor, name, number, decision)
-            done += 1
-        except MagnetarError as error:
-            show_error(request, f"{topic}: {explain(error)}")
-    if done:
-        show_message(request, f"{done} redrive{'s were' if done > 1 else ' was'} {DECISIONS[decision]}.")
+    decide(request, found, decision)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from admin_ui.translation.languages import COOKIE
+from admin_ui.views import dead_letters
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -59,13 +61,35 @@ def test_a_count_that_takes_several_requests_goes_on_where_it_stood(
 ) -> None:
     monkeypatch.setattr(letters, "FOUND_AT_ONCE", 2)
     monkeypatch.setattr(letters, "SECONDS_MAX", 0)
+    monkeypatch.setattr(dead_letters, "FIRST_SECONDS_MAX", 0)
     owner = browse("owner")
     page, requests = text(owner, PAGE), 1
     while 'hx-get="/tenants/acme/dead-letters?' in page:
         more = page.partition('hx-get="/tenants/acme/dead-letters?')[2].partition('"')[0].replace("&amp;", "&")
         page = owner.get(f"{PAGE}?{more}", headers={"HX-Request": "true"}).content.decode()
         requests += 1
-    assert requests > 3 and "6</strong> messages" in page and ">3</td>" in page
+    assert requests > 3 and "6</strong> messages" in page and ">3 <span" in page
+
+
+def test_groups_messages_and_redrives_are_pages_of_the_address(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "LETTERS_SHOWN", 4)
+    owner = browse("owner")
+    page = text(owner, f"{PAGE}?by=key&groups-sort=-value&groups-q=k&jobs-q=nobody")
+    assert page.index(">k5</a>") < page.index(">k4</a>") < page.index(">k0</a>")
+    assert "4 among the 4 entries looked at here" in page
+    following = page.partition("Page 1 · <a href=")[2].partition('"')[2].partition("#")[0].replace("&amp;", "&")
+    assert "groups-sort=-value" in following
+    second = text(owner, f"{PAGE}{following}")
+    assert second.count('name="chosen"') == 2 and 'rel="prev">' in second and page.index(">k5</a>") < page.index(">k0</a>")
+    assert "No group matches" in text(owner, f"{PAGE}?groups-q=nothing")
+    for reason in ("late", "<odd>"):
+        assert owner.post(PAGE, {**FORM, "reason": reason}).status_code == 302
+    jobs = text(owner, f"{PAGE}/redrives?jobs-sort=of&jobs-q=placed")
+    assert jobs.count('value="pause"') == 3 and "No redrive matches" in text(owner, f"{PAGE}/redrives?jobs-q=nobody")
+    owner.cookies[COOKIE] = "de"
+    german = text(owner, f"{PAGE}?redriven_max=1&from_ms=x")
+    assert "From_ms &#x27;x&#x27; ist keine Zahl." in german
+    assert "Grund: late" in text(owner, f"{PAGE}/redrives") and "Läuft" in text(owner, f"{PAGE}/redrives")
 
 
 def test_a_message_is_edited_and_goes_back(browse: Browse) -> None:

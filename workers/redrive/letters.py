@@ -142,10 +142,13 @@ _Visit = Callable[[TopicName, list[RedriveFound]], _Then]
 class _Look:
     """`found_max`: entries of one call of the broker."""
 
-    def __init__(self, actor: Actor, tenant: str, query: LettersQuery, after: str, found_max: int) -> None:
+    def __init__(
+        self, actor: Actor, tenant: str, query: LettersQuery, after: str, found_max: int, seconds_max: float | None = None
+    ) -> None:
         self._actor = actor
         self._query = query
         self.found_max = found_max
+        self._seconds_max = SECONDS_MAX if seconds_max is None else seconds_max
         self._filter = msgspec.structs.asdict(actions.filter_of(query.asked))
         self._begin = _place(after) if after else _Place("")
         self.topics = letter_topics(actor, tenant, query.topics)
@@ -156,7 +159,7 @@ class _Look:
 
     def run(self, visit: _Visit) -> None:
         """A topic that cannot be read is left out, and the next one is looked at."""
-        ends_s, begin = time.monotonic() + SECONDS_MAX, self._begin
+        ends_s, begin = time.monotonic() + self._seconds_max, self._begin
         for name in self.topics.names:
             if name >= begin.name:
                 for place in self._parts(name, begin if name == begin.name else None):
@@ -219,9 +222,9 @@ class _Look:
             self.left_out.append(NotStarted(topic=topic, why=error.message))
 
 
-def groups(actor: Actor, tenant: str, query: LettersQuery, after: str = "") -> LettersPage:
+def groups(actor: Actor, tenant: str, query: LettersQuery, after: str = "", seconds_max: float | None = None) -> LettersPage:
     """What this request looked at, in groups. Raises `InvalidValue`, and what the broker raises for the names of topics."""
-    look, found = _Look(actor, tenant, query, after, FOUND_AT_ONCE), dict[str, LetterGroup]()
+    look, found = _Look(actor, tenant, query, after, FOUND_AT_ONCE, seconds_max), dict[str, LetterGroup]()
     value_of, beyond = _value_of(query), 0
 
     def visit(topic: TopicName, entries: list[RedriveFound]) -> _Then:
@@ -260,9 +263,11 @@ def add(group: LetterGroup, other: LetterGroup) -> None:
     group.newest_ms = max(group.newest_ms, other.newest_ms)
 
 
-def letters(actor: Actor, tenant: str, query: LettersQuery, after: str = "", limit: int = LETTERS_MAX) -> LettersList:
+def letters(
+    actor: Actor, tenant: str, query: LettersQuery, after: str = "", limit: int = LETTERS_MAX, seconds_max: float | None = None
+) -> LettersList:
     """A page of them, oldest first of each topic. May be empty although there are more. Raises as `groups`."""
-    look, items = _Look(actor, tenant, query, after, limit), list[Letter]()
+    look, items = _Look(actor, tenant, query, after, limit, seconds_max), list[Letter]()
 
     def visit(topic: TopicName, entries: list[RedriveFound]) -> _Then:
         items.extend(_letter(topic, entry, query) for entry in entries)

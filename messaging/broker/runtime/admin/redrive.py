@@ -26,7 +26,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letters.targets import MoveTarget
-from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
+from messaging.broker.runtime.topics.backlog.stored_entries import LastBlock, stored_entry
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
 from messaging.fairness.in_thread import in_thread
@@ -157,14 +157,13 @@ class Redrive:
         if await target.parts_stored(request.job, step, producer_name(request.job)):
             await topic.acknowledgements.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
             return schema.RedriveMoved(messages=0, already=True, gone=[])
-        entries, gone = [], []
+        entries, gone, last = [], [], LastBlock(topic.entries)
         for position in positions:
-            pending = not subscription.cursor.acknowledged(position)
-            entry = await _entry(topic, subscription, position) if pending else None
-            if entry is None:
+            block = None if subscription.cursor.acknowledged(position) else await last.at(position)
+            if block is None or block.marker:
                 gone.append([position.ledger_id, position.entry_id])
             else:
-                entries.append(entry)
+                entries.append(_entry_of(block, subscription, position))
         if entries:
             if why := self._broker.policies.publishing_stopped(parse_topic(target.text)):  # resumed once the cap is raised
                 raise NotAllowed(why)
@@ -266,11 +265,12 @@ async def _slice(
     """What is not acknowledged from `position` on, how many entries were looked at for it, and the position behind them. Without a
     subscription, as if there were a new one."""
     unjudged: list[_Unjudged] = []
+    last = LastBlock(topic.entries)
     looked_at = size = 0
     while topic.ledger_list.holds(position) and looked_at < entries_max and size < SLICE_BYTES:
         looked_at += 1
         if subscription is None or not subscription.cursor.acknowledged(position):
-            block = await topic.entries.undamaged_block_at(position)
+            block = await last.at(position)
             if block is not None and not block.marker:
                 entry = _entry_of(block, subscription, position)
                 size += len(entry.stored)
@@ -304,8 +304,3 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
 
 def _cut(text: str, characters_max: int = schema.KEY_SHOWN_MAX) -> str:
     return text if len(text) <= characters_max else text[:characters_max] + "…"
-
-
-async def _entry(topic: PersistentTopic, subscription: Subscription, position: Position) -> DeadEntry | None:
-    block = await topic.entries.undamaged_block_at(position)
-    return None if block is None or block.marker else _entry_of(block, subscription, position)

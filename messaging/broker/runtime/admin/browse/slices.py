@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
+from messaging.broker.runtime.topics.backlog.stored_entries import LastBlock, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.payloads.filters import MessageFilter
 from messaging.protocol import pulsar_pb2 as pb
@@ -55,7 +55,7 @@ class SliceReader:
         self._expired = expired
         self._backward = backward
         self._exact = exact
-        self._block: EntryBlock | None = None
+        self._last = LastBlock(topic.entries)
 
     def after(self, position: Position) -> Position:
         """The next entry in this direction. It may not exist."""
@@ -72,7 +72,7 @@ class SliceReader:
             at = part.following
             part.looked_at += 1
             part.following = self.after(at)
-            block = await self._block_at(at)
+            block = await self._last.at(at)
             if block is None:
                 part.unreadable += 1
             elif not block.marker:
@@ -119,7 +119,7 @@ class SliceReader:
             position = ledgers.resolve(ledgers.next_after(position))
             if len(pieces) == count or not ledgers.holds(position) or size > CHUNKED_BYTES_MAX:
                 break
-            block = await self._block_at(position)
+            block = await self._last.at(position)
             looked_at += 1
             part.further += 1
             if looked_at % CHUNK_ENTRIES_AT_ONCE == 0:
@@ -142,9 +142,3 @@ class SliceReader:
             first.problem = (
                 f"{len(pieces)} of its {count} chunks were found in the {looked_at} entries behind the first that were looked at"
             )
-
-    async def _block_at(self, position: Position) -> EntryBlock | None:
-        block = self._block
-        if block is None or block.ledger_id != position.ledger_id or not block.first_entry <= position.entry_id <= block.last_entry:
-            self._block = block = await self._topic.entries.undamaged_block_at(position)
-        return block

@@ -134,6 +134,27 @@ class StoredEntries:
         )
 
 
+class BlocksRead(Protocol):
+    """`StoredEntries`."""
+
+    async def undamaged_block_at(self, position: Position) -> EntryBlock | None: ...
+
+
+class LastBlock:
+    """Reads entry after entry, and each block once: the last one is kept."""
+
+    def __init__(self, entries: BlocksRead) -> None:
+        self._entries = entries
+        self._block: EntryBlock | None = None
+
+    async def at(self, position: Position) -> EntryBlock | None:
+        """As `StoredEntries.undamaged_block_at`."""
+        block = self._block
+        if block is None or block.ledger_id != position.ledger_id or not block.first_entry <= position.entry_id <= block.last_entry:
+            self._block = block = await self._entries.undamaged_block_at(position)
+        return block
+
+
 def stored_entry(block: EntryBlock, entry_id: int) -> Stored:
     """One entry of `block`, which holds it."""
     data = block.payload(entry_id)

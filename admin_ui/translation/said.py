@@ -1,0 +1,86 @@
+"""What the parts below the console say in English, in the language of the request: errors, reasons and what a job failed of.
+
+Those parts know no request, and APIs and the command line stay in English. So a text comes as it was said, with its values in it.
+The catalogues have its sentence with placeholders, in the context `said` (`docs.translations` takes it from the source that says
+it), and here the values are found again. What no catalogue knows is shown as it came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from django.utils.translation import get_language
+
+from admin_ui.translation.catalogs import SOURCES, read_po
+
+CONTEXT = "said"
+_PLACE = re.compile(r"\{(\w+)\}")
+_BEGINNING = 3  # characters by which sentences are found
+_TEXT_MAX = 4_000
+
+
+class _Sentence(NamedTuple):
+    pattern: re.Pattern[str]
+    translated: str
+    literal: int  # characters that are no values: the more, the better a text is known
+
+
+def said(text: str) -> str:
+    """`text` in the language of the request. Its values may be such texts too, as in "topic: why"."""
+    if not text or len(text) > _TEXT_MAX:
+        return text
+    sentences = _sentences((get_language() or "en").partition("-")[0])
+    return _said(sentences, text, 0) if sentences else text
+
+
+def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> str:
+    for sentence in (*sentences.get(text[:_BEGINNING].lower(), ()), *sentences.get("", ())):
+        match = sentence.pattern.fullmatch(text)
+        if match:
+            values = {name: _said(sentences, value, depth + 1) if depth < 2 else value for name, value in match.groupdict().items()}
+            return _as(text, sentence.translated.format(**values))
+    return text
+
+
+def _as(text: str, translated: str) -> str:
+    """A sentence stays one, with its capital and its full stop."""
+    if text[:1].isupper():
+        translated = translated[:1].upper() + translated[1:]
+    return f"{translated}." if text.endswith(".") and not translated.endswith(".") else translated
+
+
+@cache
+def _sentences(language: str) -> Mapping[str, list[_Sentence]]:
+    """By how they begin; "": with a value. Those with the most words first."""
+    path = SOURCES / language / "LC_MESSAGES" / "django.po"
+    if not path.exists():
+        return {}
+    found: dict[str, list[_Sentence]] = {}
+    prefix = f"{CONTEXT}\x04"
+    for key, translated in read_po(path.read_text(encoding="utf-8")).items():
+        if key.startswith(prefix):
+            text = key.removeprefix(prefix)
+            literal = _PLACE.split(text)[0]
+            beginning = text[:_BEGINNING].lower() if len(literal) >= _BEGINNING else ""
+            found.setdefault(beginning, []).append(_Sentence(_pattern(text), translated, len(_PLACE.sub("", text))))
+    for sentences in found.values():
+        sentences.sort(key=lambda sentence: -sentence.literal)
+    return found
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Also as a sentence: with a capital and a full stop."""
+    parts, seen = [], set[str]()
+    for number, part in enumerate(_PLACE.split(text)):
+        if number % 2 == 0:
+            parts.append(re.escape(part))
+        else:
+            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.+?)")
+            seen.add(part)
+    first = parts[0]
+    if text[:1].isalpha():
+        parts[0] = f"(?i:{first[:1]}){first[1:]}"
+    return re.compile(f"{''.join(parts)}\\.?", re.DOTALL)
