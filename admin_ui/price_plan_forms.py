@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext
 
+from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.rating.money import CURRENCIES
 from workers.rating.plan import GRADUATED, PACKAGE, PER_UNIT, VOLUME
 from workers.rating.units import METERS, UNITS
 
 MODELS = (
-    ("", "No price"),
-    (PER_UNIT, "Per unit"),
-    (GRADUATED, "Graduated: each tier at its own price"),
-    (VOLUME, "Volume: all at the price of the tier that is reached"),
-    (PACKAGE, "Package: each started one"),
+    ("", gettext_lazy("No price")),
+    (PER_UNIT, gettext_lazy("Per unit")),
+    (GRADUATED, gettext_lazy("Graduated: each tier at its own price")),
+    (VOLUME, gettext_lazy("Volume: all at the price of the tier that is reached")),
+    (PACKAGE, gettext_lazy("Package: each started one")),
 )
 LAST_TIER = "above"
-UTC_HOUR = "The start of an hour, UTC, like 2026-04-01 00:00"
+UTC_HOUR = gettext_lazy("The start of an hour, UTC, like 2026-04-01 00:00")
 _ERROR_IN = re.compile(r"prices\[(\d+)\](?:\.(\w+))?")
 _CURRENCIES = [(code, code) for code in sorted(CURRENCIES)]
 _NUMBER = {"inputmode": "decimal", "autocomplete": "off"}
@@ -47,7 +47,7 @@ class PricePlanForm(forms.Form):
     def __init__(self, *args: Any, tenants: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choice: Any = self.fields["tenant"]
-        choice.choices = [("", "no tenant"), *((name, name) for name in tenants)]
+        choice.choices = [("", gettext("no tenant")), *((name, name) for name in tenants)]
         for name, meter in METERS.items():
             units = [(unit, unit) for unit, one in UNITS.items() if one.dimension == meter.dimension]
             text = forms.TextInput(attrs=_NUMBER)
@@ -63,8 +63,9 @@ class PricePlanForm(forms.Form):
                     max_length=2000,
                     required=False,
                     widget=tiers,
-                    help_text=f"One a line: up to how many units, the price of one and, if any, a flat fee; the last begins with "
-                    f"{LAST_TIER}.",
+                    help_text=gettext(
+                        "One a line: up to how many units, the price of one and, if any, a flat fee; the last begins with {above}."
+                    ).format(above=LAST_TIER),
                 ),
             }
 

@@ -10,6 +10,7 @@ from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed, seen_of
 from admin_ui.alert_view import shown
 from admin_ui.form_pages import confirm_page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts import rule_actions
 from workers.alerts.models import AlertRule
@@ -28,7 +29,7 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
     form = ThresholdForm(request.POST if what == "change" else None, initial=initial)
     silence = SilenceForm(request.POST if what == "silence" else None)
     seen = seen_of(request.POST, row)
-    back, above = reverse("console:alert_rule", args=[tenant, rule]), ("Alerts", reverse("console:alerts", args=[tenant]))
+    back, above = reverse("console:alert_rule", args=[tenant, rule]), (gettext("Alerts"), reverse("console:alerts", args=[tenant]))
     if what == "delete":
         return _delete(request, tenant, row, crumbs(tenant, "", above, (row.name, back)), above[1], back)
     if request.method == "POST":
@@ -65,13 +66,17 @@ def _delete(
         navigation(request, "alerts", tenant),
         lambda: rule_actions.delete_rule(request.actor, tenant, row.id),
         crumbs=above,
-        heading=f"Delete alert rule {row.name}",
+        heading=gettext("Delete alert rule {name}").format(name=row.name),
         impact=[
-            f"Nobody is told any more of {row.topic}. What the rule has said stays among the notices of the tenant.",
-            "It can be undone for 24 hours, on the page of alerts. To be left alone for a while, silence the rule instead.",
+            gettext("Nobody is told any more of {topic}. What the rule has said stays among the notices of the tenant.").format(
+                topic=row.topic
+            ),
+            gettext(
+                "It can be undone for 24 hours, on the page of alerts. To be left alone for a while, silence the rule instead."
+            ),
         ],
-        submit="Delete rule",
-        done=f"The alert rule {row.name} was deleted.",
+        submit=gettext("Delete rule"),
+        done=gettext("The alert rule {name} was deleted.").format(name=row.name),
         back=alerts,
         cancel=back,
         given={"what": "delete"},
@@ -94,16 +99,17 @@ def _change(
             now = str(getattr(row, name))
             if now not in (seen[name], str(wanted)):
                 seen[name] = now
-                form.add_error(name, f"Somebody changed it meanwhile to {now or 'nothing'}: save again to overwrite that.")
+                text = gettext("Somebody changed it meanwhile to {now}: save again to overwrite that.")
+                form.add_error(name, text.format(now=now or gettext("nothing")))
         if form.errors:
             return ""
         rule_actions.change_rule(request.actor, tenant, row.id, changes)
-        return "The alert rule was changed; it counts from the next look on."
+        return gettext("The alert rule was changed; it counts from the next look on.")
     if what == "silence" and silence.is_valid():
         given = silence.cleaned_data
         rule_actions.silence_rule(request.actor, tenant, row.id, given["for_s"], given["reason"])
-        return "The alert rule is silent: its notices are written and not sent."
+        return gettext("The alert rule is silent: its notices are written and not sent.")
     if what == "unsilence":
         rule_actions.silence_rule(request.actor, tenant, row.id, 0)
-        return "The silence ends: if the rule fires at its next look, that is sent."
+        return gettext("The silence ends: if the rule fires at its next look, that is sent.")
     return ""

@@ -8,12 +8,12 @@ from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
 from admin_ui.alert_view import shown
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
 from tenants.scoping import platform_scope
@@ -31,7 +31,7 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
     what = request.POST.get("what", "")
     may_set_target = request.actor.may(Action.TENANT_ADMIN, Resource(tenant))
     if what == "target" and not may_set_target:
-        raise PermissionDenied("tenant_admin is needed to say where notices are sent")
+        raise PermissionDenied(gettext("tenant_admin is needed to say where notices are sent"))
     rule_form = AlertRuleForm(request.POST if what == "rule" else None)
     target_form = NotificationsForm(
         request.POST if what == "target" else None,
@@ -81,7 +81,7 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, "Notices are sent there from now on.")
+            show_message(request, gettext("Notices are sent there from now on."))
             return HttpResponseRedirect(reverse("console:platform_alerts"))
     with platform_scope():
         notices = list(Notice.objects.filter(tenant_uid="")[:NOTICES_SHOWN])
@@ -90,7 +90,7 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
         request,
         "pages/platform_alerts.html",
         navigation(request, "platform"),
-        crumbs=[("Platform", reverse("console:platform"))],
+        crumbs=[(gettext("Platform"), reverse("console:platform"))],
         alerts=list(PlatformAlert.objects.all()),
         threshold=settings.disk_alert_percent,
         clear=settings.disk_alert_clear_percent,
@@ -110,15 +110,15 @@ def _change(request: ConsoleRequest, tenant: str, what: str, rule_form: AlertRul
     """What was done, in words; "" for nothing."""
     if what == "rule" and rule_form.is_valid():
         rule_actions.create_rule(request.actor, tenant, rule_form.cleaned_data)
-        return "The alert rule was created."
+        return gettext("The alert rule was created.")
     if what == "restore":
         rule = rule_actions.restore_rule(request.actor, tenant, request.POST.get("rule", ""))
         return gettext("The alert rule {name} is there again; it is looked at within a minute.").format(name=rule.name)
     if what == "test":
         actions.send_test(request.actor, tenant)
-        return "A test notice is under way: how it went is said below, in a moment."
+        return gettext("A test notice is under way: how it went is said below, in a moment.")
     if what == "target" and target_form.is_valid():
         values = target_form.cleaned_data
         actions.set_target(request.actor, tenant, values["webhook_url"], values["mail_to"].split(), values["topic"])
-        return "Notices are sent there from now on."
+        return gettext("Notices are sent there from now on.")
     return ""

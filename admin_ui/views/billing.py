@@ -9,11 +9,11 @@ from django import forms
 from django.conf import settings as django_settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.price_plan_forms import AccountForm, AssignForm, CreditForm, IssuerForm, PricePlanForm, initial_of, utc_text
+from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue, MagnetarError
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
@@ -39,7 +39,7 @@ def price_plans(request: ConsoleRequest) -> HttpResponse:
         {
             "row": row,
             "newest": newest[row.plan] == row.version,
-            "state": "In force" if in_force.get(row.plan) == row.version else "To come" if row.in_force_from > now else "Replaced",
+            "state": _state(in_force.get(row.plan) == row.version, row.in_force_from > now),
         }
         for row in rows
     ]
@@ -68,7 +68,8 @@ def price_plan_create(request: ConsoleRequest) -> HttpResponse:
             else:
                 row = actions.publish_plan(request.actor, document, now)
                 since = f"{row.in_force_from:%Y-%m-%d %H:%M}"
-                show_message(request, f"Version {row.version} of plan {row.plan} is in force from {since} UTC.")
+                text = gettext("Version {version} of plan {plan} is in force from {since} UTC.")
+                show_message(request, text.format(version=row.version, plan=row.plan, since=since))
                 return HttpResponseRedirect(reverse("console:price_plans"))
         except RatingError as error:
             form.blame(str(error))
@@ -78,11 +79,15 @@ def price_plan_create(request: ConsoleRequest) -> HttpResponse:
         request,
         "pages/price_plan.html",
         navigation(request, "price_plans"),
-        crumbs=[("Price plans", reverse("console:price_plans"))],
+        crumbs=[(gettext("Price plans"), reverse("console:price_plans"))],
         form=form,
         newest=newest,
         looked=looked,
     )
+
+
+def _state(in_force: bool, to_come: bool) -> str:
+    return gettext("In force") if in_force else gettext("To come") if to_come else gettext("Replaced")
 
 
 def _newest(plan: str) -> PricePlanVersion | None:
@@ -91,7 +96,7 @@ def _newest(plan: str) -> PricePlanVersion | None:
 
 def _preview(version: Any, tenant: str, now: datetime) -> dict[str, Any]:
     if not tenant:
-        raise InvalidValue("choose a tenant whose usage the preview is made with")
+        raise InvalidValue(gettext("choose a tenant whose usage the preview is made with"))
     found = preview(version, actions.existing_tenant(tenant).uid, now)
     lines = [
         {
@@ -116,17 +121,17 @@ def issuer(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, "Invoices are sent in this name from now on.")
+            show_message(request, gettext("Invoices are sent in this name from now on."))
             return HttpResponseRedirect(reverse("console:price_plans"))
     return show(
         request,
         "pages/form.html",
         navigation(request, "price_plans"),
-        crumbs=[("Price plans", reverse("console:price_plans"))],
-        heading="Who sends invoices",
-        intro="Drafts and new invoices show this. Final invoices stay as they are.",
+        crumbs=[(gettext("Price plans"), reverse("console:price_plans"))],
+        heading=gettext("Who sends invoices"),
+        intro=gettext("Drafts and new invoices show this. Final invoices stay as they are."),
         form=form,
-        submit="Save",
+        submit=gettext("Save"),
         cancel_url=reverse("console:price_plans"),
     )
 
@@ -197,15 +202,17 @@ def _change(request: ConsoleRequest, tenant: str, what: str, form: forms.Form) -
     """What was done, in words. Raises `RatingError` and the errors of the actions."""
     given = form.cleaned_data
     if what == "plan":
-        row = actions.assign_plan(request.actor, tenant, given["plan"], whole_hour(utc_text(given["starts_at"]), "From"))
-        said = f"{tenant} pays by plan {row.plan} from {row.starts_at:%Y-%m-%d %H:%M} UTC on."
+        row = actions.assign_plan(request.actor, tenant, given["plan"], whole_hour(utc_text(given["starts_at"]), gettext("From")))
+        since = f"{row.starts_at:%Y-%m-%d %H:%M}"
+        text = gettext("{tenant} pays by plan {plan} from {since} UTC on.").format(tenant=tenant, plan=row.plan, since=since)
         first = PricePlanVersion.objects.filter(plan=row.plan).order_by("in_force_from").values_list("in_force_from", flat=True)[0]
         if first > row.starts_at:
-            said += f" The plan has prices from {first:%Y-%m-%d %H:%M} UTC on: what is used before costs nothing."
-        return said
+            priced = gettext("The plan has prices from {since} UTC on: what is used before costs nothing.")
+            text += f" {priced.format(since=f'{first:%Y-%m-%d %H:%M}')}"
+        return text
     if isinstance(form, AccountForm):
         terms = {name: given[name] for name in ("tax_label", "tax_rate", "payment_days")}
         actions.set_account(request.actor, tenant, {"details": form.details(), **terms})
-        return "The account was changed: drafts and new invoices show it."
+        return gettext("The account was changed: drafts and new invoices show it.")
     actions.grant_credit(request.actor, tenant, given["title"], given["currency"], given["amount"], given["expires"])
-    return f"The credit of {given['amount']} {given['currency']} was given."
+    return gettext("The credit of {amount} {currency} was given.").format(amount=given["amount"], currency=given["currency"])

@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
@@ -41,7 +42,7 @@ def budget_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Budget {given['name']} was made.")
+            show_message(request, gettext("Budget {name} was made.").format(name=given["name"]))
             return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))
     now = datetime.now(UTC)
     rows = [budget_row(budget, now) for budget in Budget.objects.all()]

@@ -12,7 +12,7 @@ from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
-from admin_ui.translation.texts import gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
 from messaging.permissions.model import Action, Resource
 from workers.billing import draft_runs, usage
@@ -74,7 +74,7 @@ def invoice(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
         request,
         "pages/invoice.html",
         navigation(request, "invoices", tenant),
-        crumbs=crumbs(tenant, "", ("Invoices", reverse("console:invoices", args=[tenant]))),
+        crumbs=crumbs(tenant, "", (gettext("Invoices"), reverse("console:invoices", args=[tenant]))),
         row=found,
         shown=present(found.document),
         currency=found.currency,

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
 
 from admin_ui import api_calls, policy_texts
 from admin_ui.access import ConsoleRequest, page
@@ -17,6 +16,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import SubjectForm
 from admin_ui.policy_what_if import SPANS, WhatIfRows, shown, span_asked
+from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.errors import Conflict, MagnetarError, NotFound, PlatformError, PreconditionFailed
@@ -152,12 +152,14 @@ def _button(request: ConsoleRequest, place: _Place) -> HttpResponse:
             present = place.set_here
             policy_history.set_unless_changed(request.actor, place.place(), {removed: None}, present)
         else:
-            show_error(request, "Nothing was changed: choose a policy first.")
+            show_error(request, gettext("Nothing was changed: choose a policy first."))
             return HttpResponseRedirect(request.get_full_path())
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
-        show_message(request, "The change was taken back." if undone else f"Policy {removed} was removed.")
+        show_message(
+            request, gettext("The change was taken back.") if undone else gettext("Policy {name} was removed.").format(name=removed)
+        )
     return HttpResponseRedirect(request.get_full_path())
 
 
@@ -227,7 +229,7 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
         if "preview" in request.POST:
             return "", _look(request, place, changes)
         if not changes:
-            return "Nothing was changed.", _Looked()
+            return gettext("Nothing was changed."), _Looked()
         policy_history.set_unless_changed(request.actor, place.place(), changes, before)
     except Conflict as error:
         form.add_error(None, explain(error))
@@ -235,7 +237,8 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
     except MagnetarError as error:
         form.add_error(None, explain(error))
     else:
-        return f"{subject.title} {'is inherited from now on' if inherit else 'was saved and is now in effect'}.", _Looked()
+        text = gettext("{policy} is inherited from now on.") if inherit else gettext("{policy} was saved and is now in effect.")
+        return text.format(policy=gettext(subject.title)), _Looked()
     return "", _Looked()
 
 
