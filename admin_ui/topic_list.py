@@ -79,7 +79,8 @@ class TopicsAsked:
 @dataclass
 class TopicsListed:
     """`whole`: these are all topics of the namespace that there are, not a page. `matching`: of a page by a figure, how many loaded
-    topics match. `watched`: the short names that the live feed is to follow, None if it follows the page by itself."""
+    topics match. `watched`: the short names that the live feed is to follow, None if it follows the page by itself. `unreachable`:
+    brokers that did not answer, whose topics have no figures here."""
 
     asked: TopicsAsked
     groups: list[Group] = field(default_factory=list)
@@ -90,6 +91,7 @@ class TopicsListed:
     matching: int | None = None
     watched: list[str] | None = None
     away: str = ""
+    unreachable: str = ""
 
     @property
     def feed_query(self) -> dict[str, str]:
@@ -111,15 +113,24 @@ def list_topics(namespace: str, asked: TopicsAsked) -> TopicsListed:
             if not whole.next:
                 return _whole(whole, asked)
         if not by_name:
+            live.whole()  # whose figures are unknown has no place in their order
             return _ranked(namespace, asked, live.totals)
     except MagnetarError as error:
         return TopicsListed(asked, away=broker.why(error))
     links = cursor_links(QueryDict(asked.query(after=asked.after, past=asked.past)[1:]), live.next)
-    return TopicsListed(asked, grouped(live), live.totals, whole=False, next=links.next, previous=links.previous)
+    return TopicsListed(
+        asked,
+        grouped(live),
+        live.totals,
+        whole=False,
+        next=links.next,
+        previous=links.previous,
+        unreachable=", ".join(live.unreachable),
+    )
 
 
 def _live(asked: LiveAsked) -> NamespaceLive:
-    return broker.ask(lambda rpc: rpc.call(NAMESPACES_LIVE, asked)).whole()
+    return broker.ask(lambda rpc: rpc.call(NAMESPACES_LIVE, asked))
 
 
 def _whole(live: NamespaceLive, asked: TopicsAsked) -> TopicsListed:
@@ -130,7 +141,7 @@ def _whole(live: NamespaceLive, asked: TopicsAsked) -> TopicsListed:
     elif asked.descending:
         groups.reverse()
     shown = [group for group in groups if words in group.name.lower()]
-    return TopicsListed(asked, shown, live.totals)
+    return TopicsListed(asked, shown, live.totals, unreachable=", ".join(live.unreachable))
 
 
 def _ranked(namespace: str, asked: TopicsAsked, totals: LiveTotals | None) -> TopicsListed:

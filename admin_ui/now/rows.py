@@ -151,6 +151,13 @@ def _delayed(problem: Problem, link: MakeLink) -> list[Link]:
     return link(gettext("Delayed messages"), "delayed", _place(problem), Action.NAMESPACE_READ)
 
 
+def _unserved(problem: Problem, link: MakeLink) -> list[Link]:
+    place = problem.namespace.split("/")
+    return link(gettext("Brokers"), "brokers", [], Action.SUPERUSER) or link(
+        gettext("Open namespace"), "namespace", place, Action.NAMESPACE_READ
+    )
+
+
 def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link]]:
     return lambda problem, link: link(label, route, [], Action.SUPERUSER)
 
@@ -158,6 +165,7 @@ def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link
 _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.DISK_LOW: _platform(gettext_lazy("Disk"), "platform_alerts"),
     Kind.PROCESS_DOWN: _platform(gettext_lazy("Processes"), "platform"),
+    Kind.UNSERVED: _unserved,
     Kind.BLOCKED: _subscription,
     Kind.PRODUCERS_HELD: _held(gettext_lazy("Backlog quota")),
     Kind.DISPATCH_FAILED: _subscription,

@@ -36,7 +36,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
     groups = listed.groups
     rows = [
         {
-            **group.sums,
+            **(dict.fromkeys(group.sums) if listed.unreachable and not group.loaded else group.sums),
             "name": group.name,
             "partitions": group.partitions,
             "loaded": group.loaded,
@@ -86,7 +86,7 @@ def _sorting(asked: TopicsAsked, key: str) -> tuple[str, str]:
 
 def _totals(listed: TopicsListed) -> dict[str, Any]:
     """Of a whole namespace, as far as they are known."""
-    if listed.away:
+    if listed.away or listed.unreachable:
         return {**dict.fromkeys(SUMS, Total(None)), "topics": None}
     if listed.whole and not listed.asked.words:
         return {**totals(listed.groups), "topics": len(listed.groups)}

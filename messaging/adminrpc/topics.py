@@ -73,9 +73,10 @@ class PageTopic(msgspec.Struct, kw_only=True):
     partitions: int  # 0: it is not partitioned
 
 
-class TopicsPage(Answer, kw_only=True):
+class TopicsPage(Listing, kw_only=True):
     """A partitioned topic counts as one, and system topics are left out, so `topics` may be fewer than `limit` though more follow.
-    `next`: the `after` of the page that follows, "" after the last one."""
+    `next`: the `after` of the page that follows, "" after the last one. Of brokers that did not answer, topics are missing that are
+    not stored."""
 
     topics: list[PageTopic]
     next: str = ""

@@ -11,6 +11,7 @@ class Kind(StrEnum):
 
     DISK_LOW = "disk_low"
     PROCESS_DOWN = "process_down"
+    UNSERVED = "unserved"  # no broker of a fleet may serve the namespace
     BLOCKED = "blocked"  # consumers are connected and take nothing
     PRODUCERS_HELD = "producers_held"  # by the backlog quota
     DISPATCH_FAILED = "dispatch_failed"
@@ -37,6 +38,7 @@ class Mark(NamedTuple):
 MARKS: dict[Kind, Mark] = {
     Kind.DISK_LOW: Mark("DISK NEARLY FULL", True, "When the disk is full, publishing is refused."),
     Kind.PROCESS_DOWN: Mark("PROCESS DOWN", True, "A process of the platform does not run."),
+    Kind.UNSERVED: Mark("NOT SERVED", True, "No broker that runs may serve this namespace: clients of its topics wait."),
     Kind.BLOCKED: Mark(
         "BLOCKED", True, "Its consumers hold all that they asked for, or as much as they may, and have taken no more for a while."
     ),

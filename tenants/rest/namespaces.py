@@ -126,13 +126,13 @@ class TopicPermission(View):
 
 
 class Topics(View):
-    @describe("Topics of a namespace; a partitioned topic counts as one", page_of(shapes.TopicShape), parameters=PAGE)
+    @describe("Topics of a namespace; a partitioned topic counts as one", shapes.PageOfTopics, parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         name = existing_namespace(tenant, namespace).name
         asked = TopicsPageAsked(namespace=name, after=after_of(request), limit=limit_of(request))
         listed = broker.rpc().call(TOPICS_PAGE, asked)
         items = [shapes.TopicShape(topic=row.topic, partitions=row.partitions) for row in listed.topics]
-        return Response({"items": items, "next": listed.next or None})
+        return Response(shapes.PageOfTopics(items=items, next=listed.next or None, unreachable=listed.unreachable))
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:

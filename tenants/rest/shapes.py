@@ -193,6 +193,14 @@ class TopicShape(msgspec.Struct, kw_only=True):
     partitions: Annotated[int, Meta(description="0: a non-partitioned topic.")]
 
 
+class PageOfTopics(msgspec.Struct, kw_only=True):
+    items: list[TopicShape]
+    next: str | None
+    unreachable: Annotated[
+        list[str], Meta(description="Ids of brokers that did not answer: their topics that are not persistent are missing.")
+    ]
+
+
 class NewTopic(msgspec.Struct, kw_only=True):
     name: Annotated[Text, limits.NAME, Meta(description="Without domain, tenant and namespace.")]
     partitions: Annotated[int, limits.PARTITIONS, Meta(description="0 or missing: a non-partitioned topic.")] = 0

@@ -9,6 +9,8 @@ from django.http import QueryDict
 
 from admin_ui import topic_list
 from admin_ui.topic_list import TopicsAsked
+from messaging.adminrpc.methods import NAMESPACES_LIVE
+from messaging.adminrpc.topics import LiveTotals, NamespaceLive
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS
@@ -103,3 +105,14 @@ def test_an_address_says_no_more_than_is_different() -> None:
     assert asked.query() == "?q=a+b&sort=-rate_in"
     assert asked.query(page=3) == "?q=a+b&sort=-rate_in&page=3"
     assert TopicsAsked().query() == "?"
+
+
+def test_what_is_known_is_listed_while_a_broker_does_not_answer(browse: Browse, world: ConsoleBroker) -> None:
+    """The whole page said that the broker does not respond."""
+    rows = [live_row("persistent://acme/orders/here", producers=7), unloaded_row("persistent://acme/orders/there")]
+    live = NamespaceLive(sequence=1, at_ms=1, boot_epoch=1, topics=rows, totals=LiveTotals(topics=2), unreachable=["broker-2"])
+    world.divert(NAMESPACES_LIVE, lambda _: live)
+    page = text(browse("owner"), NAMESPACE)
+    assert names(page) == ["here", "there"] and "What topics of broker-2 do is unknown:" in page
+    here, there = (re.search(rf">{name}</a>.*?</tr>", page, re.DOTALL)[0] for name in ("here", "there"))  # type: ignore[index]
+    assert ">7<" in here and "unknown" in there and "not loaded" not in there and ">0<" not in there

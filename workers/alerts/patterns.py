@@ -32,7 +32,7 @@ def matching_topics(rpc: TypedCalls, pattern: str) -> Matching:
     partitions, complete = 0, True
     after = _just_before(prefix)
     for _ in range(PAGES_MAX):
-        page = rpc.call(TOPICS_PAGE, TopicsPageAsked(namespace=namespace, after=after, limit=PAGE))
+        page = rpc.call(TOPICS_PAGE, TopicsPageAsked(namespace=namespace, after=after, limit=PAGE)).whole()
         for row in page.topics:
             if not row.topic.startswith(prefix):
                 if row.topic > prefix:

@@ -1055,9 +1055,10 @@ class PageOfTokenIssuerShape(TypedDict):
     next: str | None
 
 
-class PageOfTopicShape(TypedDict):
+class PageOfTopics(TypedDict):
     items: list[TopicShape]
     next: str | None
+    unreachable: list[str]
 
 
 class PartitionValue(TypedDict):
@@ -5041,9 +5042,9 @@ class Topics:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def list(self, tenant: str, namespace: str, *, after: str | None = None, limit: int | None = None) -> PageOfTopicShape:
+    def list(self, tenant: str, namespace: str, *, after: str | None = None, limit: int | None = None) -> PageOfTopics:
         """Topics of a namespace; a partitioned topic counts as one."""
-        answer: PageOfTopicShape = self._http.send(
+        answer: PageOfTopics = self._http.send(
             "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/topics", query={"after": after, "limit": limit}
         )
         return answer

@@ -9,8 +9,9 @@ from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.turn_slices import TurnSlices
-from messaging.problems.kinds import ORDER
+from messaging.problems.kinds import ORDER, Kind
 from messaging.problems.order import Problem, rank
 
 # In units of `core/turns/command_costs.py`: of a tenant that is asked about, of a problem that is put in order and counted, and of
@@ -25,7 +26,11 @@ class ProblemHandlers:
     @answers(PROBLEMS_LIST)
     async def list_problems(self, request: ProblemsList) -> ProblemsFound:
         watch, stored, now_ms = self._broker.problems, self._broker.stored_problems, self._broker.now_ms()
-        whole = watch.tenants() | set(stored.tenants_with_unknown()) if request.everywhere else set(request.of_tenants)
+        slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
+        unserved = await self._unserved(slices)
+        whole = (
+            watch.tenants() | set(stored.tenants_with_unknown()) | set(unserved) if request.everywhere else set(request.of_tenants)
+        )
         single: dict[str, set[str]] = {}
         for namespace in request.of_namespaces:
             tenant = namespace.partition("/")[0]
@@ -35,13 +40,13 @@ class ProblemHandlers:
         total: Counter[str] = Counter()
         by_namespace: dict[str, str] = {}
         left_out = unknown_topics = 0
-        slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
         for tenant in sorted(whole | set(single)):
             namespaces = single.get(tenant)
             await slices.spend(TENANT_COST + PROBLEM_COST * watch.count(tenant) + len(namespaces or ()))
             left_out += watch.known.left_out(tenant, namespaces)
             unknown_topics += stored.unknown(tenant, namespaces)
-            shown = [problem for problem in watch.of(tenant) if self._is_shown(problem, namespaces)]
+            known = [*unserved.get(tenant, ()), *watch.of(tenant)]
+            shown = [problem for problem in known if self._is_shown(problem, namespaces)]
             if shown:
                 lists.append(shown)
             for problem in shown:
@@ -57,6 +62,28 @@ class ProblemHandlers:
             at_ms=now_ms,
             looked_ms=watch.looked_ms(None if request.everywhere else whole | set(single)) if stored.done else None,
         )
+
+    async def _unserved(self, slices: TurnSlices) -> dict[str, list[Problem]]:
+        """Namespaces that isolation policies leave to no broker that runs, by tenant. One broker tells of them, for all."""
+        owners, view, found = self._broker.owners, self._broker.access.view, dict[str, list[Problem]]()
+        if not isinstance(owners, SharedMember):
+            return found
+        running = sorted(each.broker_id for each in owners.owners.sessions.values() if each.serves)
+        isolation = view.placement.isolation
+        if running[:1] != [owners.broker_id] or not isolation.problems(running):
+            return found
+        for namespace in sorted(view.namespaces):
+            await slices.spend(1)
+            rows = owners.owners.rows_of(namespace)
+            if isolation.among(namespace, running) or (rows and all(map(owners.owners.is_live, rows))):
+                continue  # what is at a broker stays there until it is unloaded
+            why, _, to_do = isolation.why_nobody(namespace).partition(": ")
+            tenant = namespace.partition("/")[0]
+            problem = Problem(
+                kind=Kind.UNSERVED, sentence=f"{why[:1].upper()}{why[1:]}.", remedy=to_do, tenant=tenant, namespace=namespace
+            )
+            found.setdefault(tenant, []).append(problem)
+        return found
 
     def _is_shown(self, problem: Problem, namespaces: set[str] | None) -> bool:
         is_asked = namespaces is None or problem.namespace in namespaces

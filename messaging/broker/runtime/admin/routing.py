@@ -28,7 +28,6 @@ from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_CREATE,
     TOPICS_LIST,
     TOPICS_LOOKUP,
-    TOPICS_PAGE,
     TOPICS_PARTITIONS,
 )
 from messaging.broker.runtime.admin.binding import Handler
@@ -37,11 +36,12 @@ from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merg
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S, OtherBrokers
+from messaging.broker.runtime.ownership.silence import GIVEN_UP_S, SILENT_S
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
 _CONFIRMED_BY_ALL = (FEED_APPLY, FEED_PULL)
-_READ_OF_ALL = (CEILINGS_USED, CHANGES_LIST, TOPICS_LIST, TOPICS_PAGE)
+_READ_OF_ALL = (CEILINGS_USED, CHANGES_LIST, TOPICS_LIST)
 MAINTENANCE_S = RUN_S + 2 * SLOW_S  # what a call may take at another broker, and less than its caller waits
 LOOK_S, SILENT_LOOKS = 0.1, 2  # in a row, as an answer may have come while this broker was busy
 HERE = ""  # in place of an RPC address: this broker
@@ -97,18 +97,33 @@ class Routing:
         answer.unreachable = sorted(each.broker_id for each in sessions if each.addresses.get("rpc_url") in away)
         return answer
 
-    async def _ask_while_it_answers(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Outcome:
+    async def _ask_while_it_answers(
+        self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str, silent_s: float = SILENT_S
+    ) -> Outcome:
+        """Until it has answered nothing for so long: it may have done what it was asked."""
         silence = self._others.silence
-        if silence.is_silent(place):
-            return NotReady(f"the broker at {place} does not answer")
+        if silence.is_silent(place, silent_s):
+            return self._no_answer(place)
         asking = asyncio.get_running_loop().create_task(self._ask(method, own, request, place, tenant))
         silent = 0
         while silent < SILENT_LOOKS:
             await asyncio.wait({asking}, timeout=LOOK_S)
             if asking.done():
                 return asking.result()
-            silent = silent + 1 if silence.is_silent(place) else 0
-        return NotReady(f"the broker at {place} does not answer")
+            silent = silent + 1 if silence.is_silent(place, silent_s) else 0
+        return self._no_answer(place)
+
+    def _no_answer(self, place: str) -> NotReady:
+        sessions = self._owners.other_sessions()
+        broker_id = next((each.broker_id for each in sessions if each.addresses.get("rpc_url") == place), f"at {place}")
+        return NotReady(f"broker {broker_id} does not answer: try again, or see what is wrong there")
+
+    async def _ask_other(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Answer:
+        """Raises its error, or `NotReady` soon after it stopped to answer anything."""
+        outcome = await self._ask_while_it_answers(method, own, request, place, tenant, GIVEN_UP_S)
+        if isinstance(outcome, MagnetarError):
+            raise outcome
+        return outcome
 
     async def _ask_broker(self, method: Method[Any, Any], own: Handler, request: BrokerAsked) -> Answer:
         if request.broker_id in ("", self._broker.settings.broker_id):
@@ -116,7 +131,7 @@ class Routing:
         session = self._owners.owners.sessions.get(request.broker_id)
         if session is None or not session.live:
             raise NotReady(f"broker {request.broker_id} is not running: start it and try again")
-        return await self._others.call(session.addresses["rpc_url"], method, request, "")
+        return await self._ask_other(method, own, request, session.addresses["rpc_url"], "")
 
     async def _outcome(self, own: Handler, request: ChangeRef) -> Answer:
         """Of a change that any of the brokers was asked for: who asks now may speak to another one than then."""
@@ -156,7 +171,7 @@ class Routing:
         if places == [HERE]:
             return await own(request)
         if len(places) == 1:
-            return await self._others.call(places[0], method, request, name.tenant)
+            return await self._ask_other(method, own, request, places[0], name.tenant)
         return await self._gather(method, own, request, places, MERGES[method.name], name.tenant)
 
     async def _places(self, name: TopicName, method: Method[Any, Any]) -> list[str]:
@@ -190,7 +205,12 @@ class Routing:
     async def _gather(
         self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], merge: Merge, tenant: str
     ) -> Answer:
-        return merge(await asyncio.gather(*(self._ask(method, own, request, place, tenant) for place in places)))
+        async def ask(place: str) -> Outcome:
+            if place == HERE:
+                return await self._ask(method, own, request, place, tenant)
+            return await self._ask_while_it_answers(method, own, request, place, tenant, GIVEN_UP_S)
+
+        return merge(await asyncio.gather(*map(ask, places)))
 
     async def _ask(
         self,

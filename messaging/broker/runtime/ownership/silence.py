@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 SILENT_S = 1.2  # since a broker was asked first, of what is not answered
+GIVEN_UP_S = 2.0  # likewise, for what cannot be answered without it
 
 
 class Silence:
@@ -22,6 +23,6 @@ class Silence:
         """Whatever was asked: it is there."""
         self._asked_s.pop(rpc_url, None)
 
-    def is_silent(self, rpc_url: str) -> bool:
+    def is_silent(self, rpc_url: str, since_s: float = SILENT_S) -> bool:
         asked_s = self._asked_s.get(rpc_url)
-        return asked_s is not None and self._now_s() - asked_s > SILENT_S
+        return asked_s is not None and self._now_s() - asked_s > since_s

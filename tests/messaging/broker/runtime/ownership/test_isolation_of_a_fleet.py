@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from messaging.adminrpc.methods import PROBLEMS_LIST
+from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.policy_moves import AGAIN_S, PolicyMoves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
 from messaging.errors import Conflict, NotReady
+from messaging.problems.kinds import Kind
+from messaging.problems.order import Problem
 from messaging.protocol.names import parse_topic
 from messaging.storage.ownership import NamespaceBundle
 from tests.support.brokers.fleet import shared_fleet
@@ -62,6 +66,16 @@ def owned(broker: RunningBroker) -> set[NamespaceBundle]:
     return {row.bundle for row in moves_of(broker).rows() if row.bundle.namespace == "acme/orders"}
 
 
+async def unserved(fleet: Fleet) -> list[Problem]:
+    """As each of them tells by itself, of the tenant and of all."""
+    found = []
+    for asked in (ProblemsList(of_tenants=["acme"]), ProblemsList(everywhere=True)):
+        answers = [cast(ProblemsFound, await broker.admin.own[PROBLEMS_LIST.name](asked)) for broker in fleet]
+        found.append([problem for answer in answers for problem in answer.problems if problem.kind == Kind.UNSERVED])
+    assert found[0] == [problem for problem in found[1] if problem.tenant == "acme"]
+    return found[0]
+
+
 async def isolate(fleet: Fleet, primary: str, secondary: str = "", scope: str = "changed") -> None:
     state: dict[str, Any] = {"namespaces": ["acme/.*"], "primary": [primary], "unload_scope": scope}
     for broker in fleet:
@@ -99,9 +113,13 @@ async def test_a_namespace_that_nobody_may_have_is_released_and_its_clients_are_
         await member_of(broker).adopt()
         with pytest.raises(NotReady, match="isolation policy p"):
             await member_of(broker).where(parse_topic(TOPICS[0]))
+    told = await unserved(fleet)
+    assert [(problem.namespace, problem.tenant) for problem in told] == [("acme/orders", "acme")], "once, by one of them"
+    assert "isolation policy p" in told[0].sentence and "start one that it names" in told[0].remedy
     await isolate(fleet, "gone", secondary="machine-1")
     await member_of(fleet[0]).adopt()
     assert await member_of(fleet[0]).where(parse_topic(TOPICS[0])) is None, "a secondary broker is better than none"
+    assert await unserved(fleet) == []
 
 
 async def test_a_bundle_that_was_on_its_way_when_the_policy_changed_moves_on(fleet: Fleet) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.base import Method, Request
-from messaging.adminrpc.methods import PROBLEMS_LIST, TOPICS_LIST
+from messaging.adminrpc.brokers import BrokerAsked
+from messaging.adminrpc.methods import PROBLEMS_LIST, STATUS, TOPICS_LIST
 from messaging.adminrpc.problems import ProblemsList
 from messaging.adminrpc.topics import TopicsList
 from messaging.broker.runtime.ownership.shared_member import SharedMember
-from messaging.broker.runtime.ownership.silence import SILENT_S, Silence
+from messaging.broker.runtime.ownership.silence import GIVEN_UP_S, SILENT_S, Silence
 from messaging.errors import NotReady
 from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import shared_broker
@@ -44,8 +45,11 @@ async def test_a_broker_that_hangs_costs_a_listing_a_second_and_is_named(tmp_pat
             assert found.unreachable == ["hanging"]
             with pytest.raises(NotReady, match="hanging did not answer"):
                 found.whole()
-            with pytest.raises(NotReady, match="does not answer"):
+            with pytest.raises(NotReady, match="broker hanging does not answer"):
                 await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))
+            for request in (BrokerAsked(broker_id="hanging"), BrokerAsked(broker_id="hanging")):
+                with pytest.raises(NotReady, match="broker hanging does not answer"):
+                    await ask(broker, STATUS, request)
 
 
 def test_whoever_answers_anything_is_not_silent() -> None:
@@ -57,6 +61,7 @@ def test_whoever_answers_anything_is_not_silent() -> None:
     assert not silence.is_silent("a") and not silence.is_silent("b")
     now_s += 0.2
     assert silence.is_silent("a")
+    assert not silence.is_silent("a", GIVEN_UP_S), "it has a little longer for what cannot be answered without it"
     silence.answered("a")
     assert not silence.is_silent("a")
     silence.asked("a")
