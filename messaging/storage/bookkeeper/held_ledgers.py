@@ -42,7 +42,7 @@ class HeldLedgers:
         self._deleting: set[int] = set()
         self._deferred: dict[int, Fence] = {}
         self._ends: dict[int, int] = {}
-        self._sorted: list[LedgerEnd] | None = None
+        self._sorted: list[int] | None = None
         self._deletes: asyncio.Task[None] | None = None
 
     # --- the moment
@@ -76,9 +76,9 @@ class HeldLedgers:
     def ends(self, after: int, ends_max: int) -> list[LedgerEnd]:
         """By id, of those above `after`, with those that came since the moment and are not of it. The first call settles which."""
         if self._sorted is None:
-            self._sorted = sorted(LedgerEnd(*item) for item in self._ends.items())
-        start = bisect_right(self._sorted, after, key=lambda end: end.ledger_id)
-        return self._sorted[start : start + ends_max]
+            self._sorted = sorted(self._ends)
+        start = bisect_right(self._sorted, after)
+        return [LedgerEnd(ledger_id, self._ends[ledger_id]) for ledger_id in self._sorted[start : start + ends_max]]
 
     async def stop(self) -> None:
         """What is still to be deleted is left."""

@@ -14,8 +14,9 @@ from typing import TypeVar
 from controlplane.supervisor.lock import alive
 from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, BackupLedgers
 from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP, BACKUP_LEDGERS, BROKERS_LIST
+from messaging.adminrpc.methods import BACKUP_HOLD, BACKUP_KEEP, BACKUP_LEDGERS, BROKERS_LIST, STATUS
 from messaging.errors import MagnetarError
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls
@@ -47,10 +48,13 @@ def brokers_of_the_fleet(settings: Settings, urls: Sequence[str]) -> list[str]:
     if not urls:
         return []
     tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
+    rpc = AdminRpc(_constant(urls[0]), token, tls=tls)
     try:
-        seen = AdminRpc(_constant(urls[0]), token, tls=tls).call(BROKERS_LIST, Request()).brokers
+        seen = rpc.call(BROKERS_LIST, Request()).brokers
     except MagnetarError as error:
         raise ConfigError(f"the brokers could not be listed: {error}") from None
+    finally:
+        rpc.close()
     live = [broker for broker in seen if broker.live]
     for broker in live:
         if len(live) > 1 and not broker.rpc_url:
@@ -71,11 +75,13 @@ def _number(name: str) -> int:
 
 class HeldBrokers:
     """`hold` holds all of them; `go_on` lets them go on, and has their files kept until `end`. Calls block and raise
-    `ConfigError`, which says that the backup has to be tried again."""
+    `ConfigError`, which says that the backup has to be tried again. Each broker is asked over one connection, which is made before
+    any is held."""
 
     def __init__(self, settings: Settings, urls: Sequence[str], backup_id: str) -> None:
         tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
         self._clients = [AdminRpc(_constant(url), token, tls=tls) for url in urls]
+        self._threads = [ThreadPoolExecutor(1) for _ in urls]
         self._backup_id = backup_id
         self._ended = threading.Event()
         self._lost = ""
@@ -83,6 +89,7 @@ class HeldBrokers:
         self._renewing = threading.Thread(target=self._renew, daemon=True)
 
     def hold(self) -> list[BackupHeld]:
+        self._ask_all(lambda client: client.call(STATUS, BrokerAsked()))
         self._asked = True
         request = BackupHold(backup_id=self._backup_id)
         return self._ask_all(lambda client: client.call(BACKUP_HOLD, request))
@@ -118,6 +125,7 @@ class HeldBrokers:
         if self._renewing.is_alive():
             self._renewing.join()
         self._keep(0)
+        self._close()
         if self._lost:
             raise ConfigError(f"a broker was not told in time to keep its files, so the backup may lack some: {self._lost}")
 
@@ -126,6 +134,7 @@ class HeldBrokers:
         self._ended.set()
         with suppress(ConfigError):
             self._keep(0)
+        self._close()
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEW_S):
@@ -142,10 +151,7 @@ class HeldBrokers:
         self._ask_all(lambda client: client.call(BACKUP_KEEP, request))
 
     def _ask_all(self, ask: Callable[[AdminRpc], T]) -> list[T]:
-        if not self._clients:
-            return []
-        with ThreadPoolExecutor(len(self._clients)) as threads:
-            asked = [threads.submit(ask, client) for client in self._clients]
+        asked = [threads.submit(ask, client) for threads, client in zip(self._threads, self._clients, strict=True)]
         errors = [error for each in asked if (error := each.exception()) is not None]
         for error in errors:
             if not isinstance(error, MagnetarError):
@@ -153,6 +159,13 @@ class HeldBrokers:
         if errors:
             raise ConfigError(f"the backup could not be taken: {errors[0]}; nothing was changed, try again")
         return [each.result() for each in asked]
+
+    def _close(self) -> None:
+        """Of threads and connections, which are a thread's own."""
+        self._ask_all(lambda client: client.close())
+        for threads in self._threads:
+            threads.shutdown()
+        self._clients, self._threads = [], []
 
 
 def _constant(url: str) -> Callable[[], str]:

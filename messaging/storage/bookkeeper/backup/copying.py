@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from messaging.bookkeeper.client import BookkeeperClient
 from messaging.bookkeeper.errors import BookkeeperError, NoSuchLedger
 from messaging.bookkeeper.shell.ledger_reader import LedgerReader
-from messaging.storage.bookkeeper.backup.nodes import BackedUpNodes
+from messaging.storage.bookkeeper.backup.nodes import AT_ONCE, BackedUpNodes
 from messaging.storage.bookkeeper.backup.pace import Pace
 from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, MAGIC, LedgerHead, StoreContent, framed, head_bytes
 from messaging.storage.bookkeeper.opened_ledgers import DIGEST_TYPE, properties_of
@@ -60,9 +60,12 @@ class LedgerCopying:
     async def require_owners(self, scopes: Mapping[str, int]) -> None:
         """Raises `StoreError` if another broker took over what one of the held ones was writing in: it may have seen more of its
         ledgers, and the metadata with it."""
-        for scope, epoch in scopes.items():
-            if await self._nodes.epoch_of(scope) != epoch:
-                raise StoreError(f"{scope} changed its broker at the moment of the backup: try again")
+        names = list(scopes)
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            for scope, epoch in zip(some, await asyncio.gather(*map(self._nodes.epoch_of, some)), strict=True):
+                if epoch != scopes[scope]:
+                    raise StoreError(f"{scope} changed its broker at the moment of the backup: try again")
 
     async def copy(
         self, listed: set[int], ends: Mapping[int, int], new_pack: Callable[[str], PackFile], pace: Pace
