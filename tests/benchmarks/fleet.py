@@ -1,8 +1,9 @@
 """`magnetar bench fleet`: what several brokers of one machine do together, and what clients feel when a bundle moves.
 
 Two parts. Brokers that share one machine, each with its log: messages of one alone beside those of two at once, with a generator
-for each, and look-ups that several answer at once. Brokers over one database, where it is named: bundles are moved to and fro under
-a stock client, and what counts is the longest time without a receipt.
+for each, look-ups that several answer at once, and many topics divided among four, of which one is killed. Brokers over one
+database, where it is named: the same topics; and bundles are moved to and fro under a stock client, and what counts is the longest
+time without a receipt.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from messaging.adminrpc.methods import BUNDLES_MOVE
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.bundles import position_of
 from messaging.protocol.frames import command, decode
-from tests.benchmarks import load, wire
+from tests.benchmarks import fleet_topics, load, wire
 from tests.benchmarks.generator import Generator, Loaded
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.real_broker import RealBroker
@@ -40,12 +41,15 @@ LOADS = {
 TWO_X_MIN, CPU_X_MAX = 1.6, 1.15
 LOOKUP_BROKERS, LOOKUPS, LOOKUP_WINDOW = 4, 100_000, 400
 LOOKUPS_A_CORE_MIN = 10_000
+TOPICS, TOPIC_BROKERS = 100_000, 4
 MOVES, MOVED_TOPICS, PAUSE_S, PUBLISH_S = 12, 4, 2.0, 0.005
 GAP_MS_MAX = 200.0
 _NAMESPACE = "public/default"
 
 
-def run(directory: Path | None, generator: Generator, database_url: str, scale: float, progress: Progress) -> Section:
+def run(
+    directory: Path | None, generator: Generator, database_url: str, scale: float, progress: Progress, topics: int = TOPICS
+) -> Section:
     """`database_url` "": bundles are not moved. Raises `Stalled` if a broker does not answer."""
     section = Section(
         "Several brokers",
@@ -58,7 +62,12 @@ def run(directory: Path | None, generator: Generator, database_url: str, scale: 
     with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made, ExitStack() as stack:
         brokers = of_one_machine(stack, Path(made), LOOKUP_BROKERS, progress)
         _looking_up(section, brokers, max(1_000, int(LOOKUPS * scale)), progress)
+    with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made, ExitStack() as stack:
+        many_of_one_machine(stack, section, Path(made), topics, progress)
     if database_url:
+        with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made, ExitStack() as stack:
+            stack.callback(forget_broker, database_url)
+            many_over_database(stack, section, Path(made), database_url, topics, progress)
         with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
             _moving(section, Path(made), database_url, max(2, int(MOVES * scale)), progress)
     return section
@@ -71,6 +80,50 @@ def of_one_machine(stack: ExitStack, folder: Path, count: int, progress: Progres
         brokers.append(RealBroker(folder, brokers=count, broker_number=each, broker_id=f"broker-{each}"))
         stack.callback(brokers[-1].close)
     return brokers
+
+
+# --- many topics
+
+
+def many_of_one_machine(stack: ExitStack, section: Section, folder: Path, topics: int, progress: Progress) -> None:
+    brokers = of_one_machine(stack, folder, TOPIC_BROKERS, progress)
+
+    def start_again(killed: RealBroker) -> RealBroker:
+        settings = killed.settings
+        names = ("brokers", "broker_number", "broker_id")
+        started = RealBroker(folder, **{name: getattr(settings, name) for name in names})
+        stack.callback(started.close)
+        return started
+
+    fleet_topics.run(section, brokers, topics, start_again, progress, "a log of each")
+
+
+def many_over_database(stack: ExitStack, section: Section, folder: Path, url: str, topics: int, progress: Progress) -> None:
+    brokers: list[RealBroker] = []
+    for number_ in range(1, TOPIC_BROKERS + 1):
+        progress(f"starting broker {number_} of {TOPIC_BROKERS} over the database")
+        brokers.append(over_database(folder, f"broker-{number_}", url))
+        stack.callback(brokers[-1].close)
+
+    def start_again(killed: RealBroker) -> RealBroker:
+        started = over_database(folder, killed.settings.broker_id, url)
+        stack.callback(started.close)
+        return started
+
+    fleet_topics.run(section, brokers, topics, start_again, progress, "all in PostgreSQL")
+
+
+def over_database(folder: Path, name: str, url: str) -> RealBroker:
+    """A broker with a folder of its own, and the secrets of those that began before it."""
+    secrets = folder / "secrets"
+    if not (folder / name).exists():
+        (folder / name).mkdir()
+        if secrets.exists():
+            shutil.copytree(secrets, folder / name / "secrets")
+    broker = RealBroker(folder / name, metadata_url=url, ledger_url=url, broker_id=name)
+    if not secrets.exists():
+        shutil.copytree(folder / name / "secrets", secrets)
+    return broker
 
 
 # --- publishing
@@ -178,10 +231,7 @@ def _moving(section: Section, folder: Path, url: str, moves: int, progress: Prog
     try:
         for name in ("one", "two"):
             progress(f"starting broker {name} over the database")
-            (folder / name).mkdir()
-            if brokers:
-                shutil.copytree(folder / "one" / "secrets", folder / name / "secrets")
-            brokers[name] = RealBroker(folder / name, metadata_url=url, ledger_url=url, broker_id=name)
+            brokers[name] = over_database(folder, name, url)
         addresses = ",".join(f"{host}:{port}" for host, port in (broker.address for broker in brokers.values()))
         gaps_ms, calls_ms = list[float](), list[float]()
         with _published(f"pulsar://{addresses}", folder / "client.log") as (receipts, refused):

@@ -103,7 +103,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--postgresql", default=os.environ.get("BENCH_POSTGRESQL"), help="URL of an empty database (or set BENCH_POSTGRESQL)"
     )
-    parser.add_argument("--topics", type=int, default=100_000, help="of `topics`, `restart` and `listing` (default: 100,000)")
+    parser.add_argument(
+        "--topics", type=int, default=100_000, help="of `topics`, `restart`, `listing` and `fleet` (default: 100,000)"
+    )
     parser.add_argument("--profile", action="store_true", help="where a target is missed, add where the broker's time goes")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--save", action="store_true", help="write the page into docs/benchmarks/ instead of printing it")
@@ -146,7 +148,7 @@ def command(options: argparse.Namespace) -> str:
     if options.scale != 1:
         words.append(f"--scale {options.scale:g}")
     parts = _parts(options.what)
-    if {"topics", "restart", "listing"}.intersection(parts):
+    if {"topics", "restart", "listing", "fleet"}.intersection(parts):
         words.append(f"--topics {options.topics}")
     known = [the_log.PARTS[name] for name in parts if name in the_log.PARTS]
     if options.rawload and any(part.needs_generator for part in known):

@@ -145,7 +145,8 @@ def _bookies(order: Order) -> Section:
 
 def _fleet(order: Order) -> Section:
     assert order.generator is not None
-    return fleet.run(order.directory, order.generator, order.postgresql, order.scale, order.progress)
+    topics = max(1_000, int(order.topics * min(1.0, order.scale)))
+    return fleet.run(order.directory, order.generator, order.postgresql, order.scale, order.progress, topics)
 
 
 class Part(NamedTuple):

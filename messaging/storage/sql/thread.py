@@ -121,6 +121,9 @@ class CommitThread:
         """Only this call could not go on, since another broker's transaction has not ended."""
         return False
 
+    def begin(self, db: Database) -> None:
+        db.execute(self.BEGIN)
+
     def commit(self, db: Database) -> None:
         """Returns when all is durable."""
         db.execute("commit")
@@ -240,7 +243,7 @@ class CommitThread:
         nothing is set aside any more."""
         outcomes: list[Any] = []
         later: dict[str, _Later] = {}  # by turn: what is behind a call that is set aside waits for it
-        db.execute(self.BEGIN)
+        self.begin(db)
         for call in calls:
             if call.turn in later:
                 outcomes.append(later[call.turn])

@@ -1,4 +1,7 @@
-"""What SQLite's errors mean to `CommitThread`, and what is done about a full disk.
+"""What SQLite's errors mean to `CommitThread`, how brokers that share a file take turns, and what is done about a full disk.
+
+SQLite by itself looks only every 100 ms whether a lock is free: beside a broker that commits all the time the others would wait for
+seconds, and then fail. So they look a hundred times as often, and each that met another one leaves it a gap before its next commit.
 
 Where the disk is full, a transaction is run again with the space of the write-ahead log, whose content is moved into the database,
 or with space from the reserve, until that is used up.
@@ -7,6 +10,7 @@ or with space from the reserve, until that is used up.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +18,12 @@ from typing import ClassVar
 from messaging.background import BackgroundLoop
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import DiskFull, Unavailable
-from messaging.storage.sql.thread import CommitThread
+from messaging.storage.sql.thread import CommitThread, Database
+
+LOCK_S_MAX = 5.0  # so long another broker's transaction is waited for
+LOOK_S = 0.001
+GAP_S = 0.002
+SHARED_S = 1.0  # after another broker was met
 
 # After these the connection is no longer believed: its file, or what it knows of it, may be broken.
 BROKEN = frozenset(
@@ -37,8 +46,29 @@ class SqliteThread(CommitThread):
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE
     ) -> None:
-        super().__init__(connect, health)
+        def connected() -> sqlite3.Connection:
+            db = connect()
+            db.execute("pragma busy_timeout = 0")  # it is `begin` that waits
+            return db
+
+        super().__init__(connected, health)
         self.reserve = reserve
+        self._shared_until_s = 0.0
+
+    def begin(self, db: Database) -> None:
+        begun_s = self.clock()
+        if begun_s < self._shared_until_s:
+            time.sleep(GAP_S)
+        while True:
+            try:
+                db.execute(self.BEGIN)
+                return
+            except sqlite3.OperationalError as error:
+                now_s = self.clock()
+                if code_of(error) != sqlite3.SQLITE_BUSY or now_s - begun_s > LOCK_S_MAX:
+                    raise
+                self._shared_until_s = now_s + SHARED_S
+            time.sleep(LOOK_S)
 
     def ends_connection(self, error: BaseException) -> bool:
         return code_of(error) in BROKEN

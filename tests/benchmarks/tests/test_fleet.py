@@ -11,7 +11,9 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 from tests.benchmarks import fleet
 from tests.benchmarks.beside_peer import on_bookies
+from tests.benchmarks.crowd import Crowd
 from tests.benchmarks.generator import Loaded
+from tests.benchmarks.load import Stalled
 
 
 def loaded(p99_ms: float, cpu_us: float) -> Loaded:
@@ -39,3 +41,12 @@ def test_every_look_up_of_several_brokers_is_answered(tmp_path: Path) -> None:
         addresses = [broker.address for broker in brokers]
         assert len(set(addresses)) == 2, "each has a port of its own"
         assert fleet.look_up(addresses, frames) > 0
+        crowd = Crowd([f"persistent://public/default/t{number}" for number in range(100)], lambda: addresses, 20)
+        stack.callback(crowd.close)
+        crowd.run(60)
+        crowd.publish(60)
+        assert (len(crowd.served_at), crowd.receipts, crowd.under_way) == (100, 100, 0)
+        brokers[1].kill()
+        with pytest.raises(Stalled, match="of 100 producers are open"):  # the rest wait for their broker, as clients do
+            crowd.run(1.0, until=lambda: False)
+        assert 0 < len(crowd.served_at) < 100 and crowd.looked_up

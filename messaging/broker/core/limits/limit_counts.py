@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 
 from messaging.protocol.names import TopicName
 
-COUNTED_EVERY_MS = 1_000
+COUNTED_EVERY_MS = 1_000  # where a count may only be too high
+HEARD_EVERY_MS = 200  # where other brokers made some: counting takes as long as there are many
+FEW = 1_000  # are counted whenever others made some
 
 
 class ConnectedCounts:
@@ -52,23 +54,25 @@ class ConnectedCounts:
 
 class PendingCount:
     """One count of what is stored, while the store is read. `made`: by namespace, what was made meanwhile, which the count may have
-    missed; `void`: something was made that it does not know."""
+    missed; `void`: something was made that it does not know; `heard`: by another broker."""
 
-    __slots__ = ("made", "void")
+    __slots__ = ("heard", "made", "void")
 
     def __init__(self) -> None:
         self.made: Counter[str] = Counter()
         self.void = False
+        self.heard = False
 
 
 class StoredCounts:
     """Of durable subscriptions, topics, partitions, or versions of schemas. Call `reserve` before some are made, and `release`
-    after; `gone` or `forget` after some were deleted, and `made_elsewhere` after an unknown number was made. To count: `begin`,
-    read the store, `learn`, and `end` in any case."""
+    after; `gone` or `forget` after some were deleted, `made_elsewhere` after an unknown number was made, and `heard` where another
+    broker made some. To count: `begin`, read the store, `learn`, and `end` in any case."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}  # tenant -> namespace -> those stored and those being made
         self._counted_ms: dict[str, int] = {}
+        self._heard: set[str] = set()  # tenants for whom other brokers made some since they were counted
         self._pending: Counter[tuple[str, str]] = Counter()  # (tenant, namespace): being made
         self._under_way: dict[str, list[PendingCount]] = {}  # by tenant
         self.on_made: list[Callable[[str], None]] = []  # told whose there are more
@@ -76,9 +80,15 @@ class StoredCounts:
     def knows(self, tenant: str) -> bool:
         return tenant in self._counts
 
-    def may_be_less(self, tenant: str, now_ms: int) -> bool:
-        """Whether counting again may find less, and was not done a moment ago."""
-        return tenant not in self._counts or now_ms - self._counted_ms[tenant] >= COUNTED_EVERY_MS
+    def is_to_be_counted(self, tenant: str, now_ms: int, *, full: bool) -> bool:
+        """Before more are made. `full`: those are too many, by what is known; counting again may find less. Where others make many
+        all the time each broker counts them only at times: a high ceiling may be passed by what they make between."""
+        if tenant not in self._counts:
+            return True
+        passed_ms = now_ms - self._counted_ms[tenant]
+        if tenant in self._heard and (passed_ms >= HEARD_EVERY_MS or self.of(tenant) <= FEW):
+            return True
+        return full and passed_ms >= COUNTED_EVERY_MS
 
     def of(self, tenant: str, namespace: str = "") -> int:
         """Of one of its namespaces, or of all. Only of a tenant that it `knows`."""
@@ -119,6 +129,9 @@ class StoredCounts:
             return
         pending = Counter({namespace: count for (whose, namespace), count in self._pending.items() if whose == tenant})
         self._counts[tenant] = Counter(stored) + counting.made + pending
+        self._heard.discard(tenant)
+        if counting.heard:
+            self._heard.add(tenant)
         self._counted_ms[tenant] = now_ms
 
     def end(self, tenant: str, counting: PendingCount) -> None:
@@ -129,7 +142,15 @@ class StoredCounts:
     def forget(self, tenant: str) -> None:
         """The next one that asks counts anew."""
         self._counts.pop(tenant, None)
+        self._heard.discard(tenant)
         self._counted_ms.pop(tenant, None)
+
+    def heard(self, tenant: str) -> None:
+        """Another broker made some."""
+        if tenant in self._counts:
+            self._heard.add(tenant)
+        for counting in self._under_way.get(tenant, ()):
+            counting.heard = True
 
     def made_elsewhere(self, tenant: str) -> None:
         self.forget(tenant)

@@ -28,7 +28,7 @@ class NewsHandlers:
             broker.topics.partitioned.has_grown(parse_topic(text), partitions)
         for tenant in request.made:
             for counts in broker.stored_counts:
-                counts.made_elsewhere(tenant)
+                counts.heard(tenant)
         return Empty()
 
     @answers(USE_TELL)

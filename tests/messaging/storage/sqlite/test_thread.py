@@ -17,7 +17,7 @@ from messaging.storage.ledger_store import WHOLE, DiskFull, Position, Unavailabl
 from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
 from messaging.storage.sql.thread import CALLS_MAX, RUN_S_MAX, Database
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from messaging.storage.sqlite.thread import SqliteThread
+from messaging.storage.sqlite.thread import GAP_S, LOOK_S, SHARED_S, SqliteThread
 from tests.support.storage.owning import FENCE
 
 pytestmark = pytest.mark.asyncio
@@ -106,7 +106,10 @@ async def test_an_error_of_a_call_is_its_own(world: World, raised: BaseException
 @pytest.mark.parametrize(
     "error", [*map(sqlite_error, (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_BUSY)), OSError(errno.EIO, "")]
 )
-async def test_each_statement_may_fail_and_the_next_call_is_served(world: World, statement: str, error: Exception) -> None:
+async def test_each_statement_may_fail_and_the_next_call_is_served(
+    world: World, statement: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.storage.sqlite.thread.LOCK_S_MAX", -1.0)
     await world.insert(0)
     world.faults[statement] = [error]
     with pytest.raises((Unavailable, OSError)):
@@ -296,3 +299,34 @@ async def test_leftovers_of_deleted_topics_of_earlier_versions_go_with_a_start(t
     assert {key: await store.get_value(key) for key in kept} == kept
     assert [await store.get_value(key) for key in left] == [None, None, None]
     await store.stop()
+
+
+async def test_a_broker_that_commits_all_the_time_leaves_turns_to_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the file. By SQLite's own way of waiting, up to 100 ms, the others would be late for nearly every gap."""
+    pauses: list[float] = []
+    monkeypatch.setattr("messaging.storage.sqlite.thread.time.sleep", pauses.append)
+    now_s = 100.0
+    world.thread.clock = lambda: now_s
+    await world.insert(0)
+    assert pauses == [], "nobody else is there"
+    world.faults["begin"] = [sqlite_error(sqlite3.SQLITE_BUSY)] * 3
+    await world.insert(1)
+    assert pauses == [LOOK_S] * 3
+    await world.insert(2)
+    assert pauses[3:] == [GAP_S], "there may be others, and they look while it waits"
+    now_s += SHARED_S
+    await world.insert(3)
+    assert len(pauses) == 4 and LOOK_S < GAP_S
+    assert await world.numbers() == [0, 1, 2, 3]
+
+
+async def test_a_lock_that_does_not_end_fails_the_call_at_last(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.insert(0)
+    monkeypatch.setattr("messaging.storage.sqlite.thread.LOCK_S_MAX", 0.05)
+    holding = sqlite3.connect(world.path, isolation_level=None)
+    holding.execute("begin immediate")
+    with pytest.raises(Unavailable, match="database is locked"):
+        await world.insert(1)
+    holding.execute("rollback")
+    holding.close()
+    assert await world.insert(2) == 2

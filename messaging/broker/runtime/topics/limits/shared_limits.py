@@ -48,7 +48,7 @@ async def room_for_subscriptions(services: TopicServices, name: TopicName, more:
             more,
         )
 
-    if limited and (not counts.knows(tenant) or refusal()) and counts.may_be_less(tenant, boottime_ms()):
+    if limited and counts.is_to_be_counted(tenant, boottime_ms(), full=counts.knows(tenant) and bool(refusal())):
         await count_stored(counts, tenant, services.stores.storage.meta.count_subscriptions, "subscriptions")
     if limited and (why := refusal()):
         raise PreconditionFailed(why)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
 
 from messaging.broker.core.control.effective_policies import EffectivePolicies
 from messaging.broker.core.limits.limit_counts import StoredCounts
@@ -18,16 +20,37 @@ RAISE_IT = "or have an administrator of the platform raise it"
 ReadCounts = Callable[[str], Awaitable[Mapping[str, int]]]  # a tenant's, by namespace
 
 
+_counting: WeakKeyDictionary[StoredCounts, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
+
+
 async def count_stored(counts: StoredCounts, tenant: str, read: ReadCounts, things: str) -> None:
-    """`counts` knows `tenant` afterwards. Raises `NotReady` where things are made in ways that are not counted all the time."""
+    """`counts` knows `tenant` afterwards. Callers at the same time share one count. Raises `NotReady` where things are made in ways
+    that are not counted all the time."""
+    tasks = _counting.setdefault(counts, {})
+    counting = tasks.get(tenant)
+    if counting is None:
+        counting = tasks[tenant] = asyncio.get_running_loop().create_task(_count(counts, tenant, read, things))
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del tasks[tenant]
+            if not task.cancelled():
+                task.exception()  # whoever waited may be gone
+
+        counting.add_done_callback(ended)
+    await asyncio.shield(counting)
+
+
+async def _count(counts: StoredCounts, tenant: str, read: ReadCounts, things: str) -> None:
     for _ in range(COUNTS_MAX):
         counting = counts.begin(tenant)
         try:
             counts.learn(tenant, counting, await read(tenant), boottime_ms())
         finally:
             counts.end(tenant, counting)
-        if counts.knows(tenant):
+        if counts.knows(tenant) and not counting.heard:
             return
+    if counts.knows(tenant):
+        return  # others make some all the time
     raise NotReady(f"the {things} of tenant {tenant} change too fast to be counted: try again")
 
 
@@ -70,7 +93,7 @@ class StoredCeiling:
             return bool(counts.of(tenant) + count > limit)
 
         if limit and count:
-            if (not counts.knows(tenant) or is_full()) and counts.may_be_less(tenant, boottime_ms()):
+            if counts.is_to_be_counted(tenant, boottime_ms(), full=counts.knows(tenant) and is_full()):
                 await count_stored(counts, tenant, self._read, self._things)
             if is_full():
                 raise PreconditionFailed(

@@ -34,7 +34,7 @@ class TopicReservations:
         counts = quota.counts
         if limited:
             refused = counts.knows(tenant) and quota.refusal(tenant, namespace, count, *limits) is not None
-            if (refused or not counts.knows(tenant)) and counts.may_be_less(tenant, boottime_ms()):
+            if counts.is_to_be_counted(tenant, boottime_ms(), full=refused):
                 await count_stored(counts, tenant, self.count, "topics")
             if refusal := quota.refusal(tenant, namespace, count, *limits):
                 raise refusal

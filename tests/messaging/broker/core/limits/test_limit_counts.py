@@ -7,7 +7,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.limits.limit_counts import COUNTED_EVERY_MS, ConnectedCounts, PendingCount, StoredCounts
+from messaging.broker.core.limits.limit_counts import (
+    COUNTED_EVERY_MS,
+    FEW,
+    HEARD_EVERY_MS,
+    ConnectedCounts,
+    PendingCount,
+    StoredCounts,
+)
 from messaging.protocol.names import TopicName, parse_topic
 
 NAMES = [parse_topic(f"persistent://{place}") for place in ("a/x/t", "a/x/u", "a/y/t", "b/x/t")]
@@ -85,9 +92,38 @@ def test_a_count_is_never_below_the_truth_and_exact_when_nothing_is_under_way(st
 
 def test_a_refusal_counts_again_but_not_all_the_time() -> None:
     counts = StoredCounts()
-    assert counts.may_be_less("a", 0)
+    assert counts.is_to_be_counted("a", 0, full=False)
     counts.learn("a", counts.begin("a"), {"a/x": 3}, 1_000)
-    assert not counts.may_be_less("a", 999 + COUNTED_EVERY_MS)
-    assert counts.may_be_less("a", 1_000 + COUNTED_EVERY_MS)
+    assert not counts.is_to_be_counted("a", 1_000 + COUNTED_EVERY_MS, full=False)
+    assert not counts.is_to_be_counted("a", 999 + COUNTED_EVERY_MS, full=True)
+    assert counts.is_to_be_counted("a", 1_000 + COUNTED_EVERY_MS, full=True)
     counts.forget("a")
-    assert counts.may_be_less("a", 1_001)
+    assert counts.is_to_be_counted("a", 1_001, full=False)
+
+
+def test_what_other_brokers_made_is_counted_at_once_while_there_are_few() -> None:
+    counts = StoredCounts()
+    counts.learn("a", counts.begin("a"), {"a/x": FEW}, 1_000)
+    counts.heard("a")
+    assert counts.of("a") == FEW and counts.is_to_be_counted("a", 1_000, full=False)
+    counting = counts.begin("a")
+    counts.heard("a")
+    counts.learn("a", counting, {"a/x": FEW}, 1_001)
+    counts.end("a", counting)
+    assert counts.is_to_be_counted("a", 1_001, full=False), "made while the store was read, it may be missing"
+    counts.learn("a", counts.begin("a"), {"a/x": FEW}, 1_002)
+    assert not counts.is_to_be_counted("a", 1_002, full=False)
+
+
+def test_what_other_brokers_make_all_the_time_is_counted_at_times_where_there_are_many() -> None:
+    """Counting takes as long as there are many: for each one that is made, it would take as long as the square of them."""
+    counts, counted = StoredCounts(), 0
+    for made in range(10_000):  # one every millisecond, by each of two brokers
+        counts.heard("a")
+        if counts.is_to_be_counted("a", made, full=False):
+            counted += 1
+            counts.learn("a", counts.begin("a"), {"a/x": FEW + 2 * made + 1}, made)
+        counts.reserve("a", "a/x")
+        counts.release("a", "a/x", made=True)
+        assert counts.of("a") >= FEW + 2 * made - 2 * HEARD_EVERY_MS
+    assert counted <= 10_000 // HEARD_EVERY_MS + 1
