@@ -40,6 +40,8 @@ class BundleLoad(msgspec.Struct, kw_only=True):
     bytes_in_per_s: float
     bytes_out_per_s: float
     load: float
+    producers: int = 0
+    consumers: int = 0
 
 
 class BundleLoads(Answer, kw_only=True):

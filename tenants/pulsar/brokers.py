@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import BROKERS_LIST, HEALTH, TOPICS_LOOKUP
 from messaging.adminrpc.topics import TopicLookup
+from messaging.bookkeeper_url import is_bookkeeper
 from messaging.errors import MagnetarError, NotFound
 from messaging.policies.dynamic import DYNAMIC, text_of
 from messaging.protocol.bundles import bundle_of
@@ -89,6 +90,25 @@ def _runtime_configuration(request: HttpRequest) -> dict[str, str]:
     configured, changed = django_settings.MAGNETAR, _changed()
     values = {name: text_of(changed.get(setting, getattr(configured, setting))) for name, setting in DYNAMIC.items()}
     return {"clusterName": configured.cluster_name, **values}
+
+
+def _internal_configuration(request: HttpRequest) -> dict[str, str]:
+    """Where metadata and messages are, without who signs in there."""
+    configured = django_settings.MAGNETAR
+    metadata = _without_credentials(configured.metadata_url) or "sqlite"
+    return {
+        "metadataStoreUrl": metadata,
+        "configurationMetadataStoreUrl": metadata,
+        **_with_values(
+            bookkeeperMetadataServiceUri=_without_credentials(configured.ledger_url) if is_bookkeeper(configured.ledger_url) else ""
+        ),
+    }
+
+
+def _without_credentials(url: str) -> str:
+    """Nor options, which may name a password or where one is."""
+    scheme, _, place = url.partition("://")
+    return f"{scheme}://{place.partition('?')[0].rpartition('@')[2]}" if url else ""
 
 
 def _changed() -> dict[str, Any]:
@@ -173,6 +193,7 @@ clusters_view = route(GET=_clusters)
 cluster_view = route(GET=_cluster)
 brokers_view = route(GET=_brokers)
 leader_view = route(GET=_leader)
+internal_configuration_view = route(GET=_internal_configuration)
 runtime_configuration_view = route(GET=_runtime_configuration)
 dynamic_names_view = route(GET=_dynamic_names)
 dynamic_values_view = route(GET=_dynamic_values)

@@ -35,6 +35,10 @@ _ROUTES: dict[tuple[str, str], Action] = {
     ("DELETE", "admin_v2:anti-affinity"): Action.NAMESPACE_ADMIN,
     ("GET", "admin_v2:brokers"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-of-cluster"): Action.SUPERUSER,
+    ("GET", "admin_v2:broker-stats-topics"): Action.SUPERUSER,
+    ("GET", "admin_v2:load-report"): Action.SUPERUSER,
+    ("GET", "admin_v2:broker-stats-metrics"): Action.SUPERUSER,
+    ("GET", "admin_v2:brokers-internal-configuration"): Action.SUPERUSER,
     ("GET", "admin_v2:leader-broker"): Action.SUPERUSER,
     ("GET", "admin_v2:owned-bundles"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-health"): Action.PUBLIC,  # load balancers ask; answers are shared, so asking often costs nothing

@@ -120,6 +120,10 @@ _INSTEAD = (
     ("allowedClusters", "there is one cluster: leave it out"),
     ("migrat", "there is one cluster: leave migration out"),
     ("peers", "there is one cluster: leave it out"),
+    (
+        "resource-quotas",
+        "bundles are placed by the load that is measured, and quotas of theirs would change nothing: limit rates by policies",
+    ),
     ("resource", "there are no resource groups: limit rates by policies of namespaces and topics"),
     ("ntryFilters", "there are no plug-ins in the broker: filter in the consumer"),
     ("bookie", "there are no bookies: the broker stores messages itself"),

@@ -9,6 +9,7 @@ from messaging.policies.pulsar_topics import TOPIC_PATHS
 from messaging.policies.pulsar_unset import NAMESPACE_UNSET, TOPIC_UNSET
 from tenants.http.segments import SegmentConverter
 from tenants.pulsar import (
+    broker_stats,
     brokers,
     messages,
     namespace_bundles,
@@ -71,6 +72,9 @@ urlpatterns = [
     path("bookies/racks-info", unset.racks_view, name="bookie-racks"),
     path("bookies/all", unset.bookies_view, name="bookies"),
     path("brokers/backlog-quota-check", unset.quota_check_view, name="backlog-quota-check"),
+    path("broker-stats/topics", broker_stats.topics_view, name="broker-stats-topics"),
+    path("broker-stats/load-report", broker_stats.load_report_view, name="load-report"),
+    path("broker-stats/metrics", broker_stats.metrics_view, name="broker-stats-metrics"),
     path("brokers", brokers.brokers_view, name="brokers"),
     path("brokers/health", brokers.health_view, name="brokers-health"),
     path("brokers/ready", brokers.health_view, name="brokers-ready"),
@@ -80,6 +84,7 @@ urlpatterns = [
     path("brokers/configuration/<segment:name>/<path:value>", brokers.dynamic_value_view, name="brokers-dynamic-value"),
     path("brokers/configuration/runtime", brokers.runtime_configuration_view, name="brokers-runtime-configuration"),
     path("brokers/configuration/<segment:name>", brokers.dynamic_name_view, name="brokers-dynamic-name"),
+    path("brokers/internal-configuration", brokers.internal_configuration_view, name="brokers-internal-configuration"),
     path("brokers/leaderBroker", brokers.leader_view, name="leader-broker"),
     path("brokers/<cluster:cluster>/<segment:broker_id>/ownedNamespaces", placement.owned_view, name="owned-bundles"),
     path("brokers/<cluster:cluster>", brokers.brokers_view, name="brokers-of-cluster"),

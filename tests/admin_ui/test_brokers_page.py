@@ -24,7 +24,7 @@ FORM = {"name": "gold", "namespaces": "acme/.*\nother/x", "primary": "b-[12]", "
 
 def load(namespace: str, bundle: str, load: float) -> BundleLoad:
     rates = {"messages_in_per_s": 0.0, "messages_out_per_s": 0.0, "bytes_in_per_s": 0.0, "bytes_out_per_s": 0.0}
-    return BundleLoad(namespace=namespace, bundle=bundle, topics=3, load=load, **rates)
+    return BundleLoad(namespace=namespace, bundle=bundle, topics=3, load=load, producers=0, consumers=0, **rates)
 
 
 @pytest.fixture

@@ -118,8 +118,8 @@ def test_bundles_of_a_broker(call: Call, world: World) -> None:
     seen = [BrokerSeen(broker_id=name, live=name != "gone", broker_url="") for name in ("b1", "b2-x", "gone")]
     figures = {"messages_in_per_s": 0.0, "messages_out_per_s": 0.0, "bytes_in_per_s": 0.0, "bytes_out_per_s": 0.0, "load": 0.0}
     bundles = [
-        BundleLoad(namespace="acme/orders", bundle="0x00000000_0x40000000", topics=2, **figures),
-        BundleLoad(namespace="other/things", bundle="0x40000000_0x80000000", topics=0, **figures),
+        BundleLoad(namespace="acme/orders", bundle="0x00000000_0x40000000", topics=2, producers=0, consumers=0, **figures),
+        BundleLoad(namespace="other/things", bundle="0x40000000_0x80000000", topics=0, producers=0, consumers=0, **figures),
     ]
     world.line.divert(BROKERS_LIST, lambda _: BrokersSeen(brokers=seen))
     world.line.divert(

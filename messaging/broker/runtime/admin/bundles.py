@@ -31,6 +31,8 @@ from messaging.errors import NotAllowed
 from messaging.protocol.bundles import Bundle, bundle_from, bundle_of, bundles_of
 from messaging.storage.ownership import NamespaceBundle
 
+SUBSCRIPTIONS_A_UNIT = 50  # whose consumers are counted
+
 
 class BundleHandlers:
     def __init__(self, broker: Broker) -> None:
@@ -64,7 +66,7 @@ class BundleHandlers:
                 by_bundle[row.bundle.namespace, range_of(row.bundle)] = []
         slices = broker.topics.services.loops.slices("")
         for topic in broker.topics:
-            await slices.spend(1)
+            await slices.spend(1 + len(topic.subscriptions.table) // SUBSCRIPTIONS_A_UNIT)
             if topic.name.tenant == OWN_TENANT:  # of the broker itself, and not of a bundle
                 continue
             by_bundle[self._bundle_of(topic)].append(topic)
@@ -122,4 +124,6 @@ def _load(namespace: str, bundle: Bundle, topics: list[Topic]) -> BundleLoad:
         bytes_in_per_s=bytes_in,
         bytes_out_per_s=bytes_out,
         load=load_of(len(topics), messages_in + messages_out, bytes_in + bytes_out),
+        producers=sum(len(topic.producers) for topic in topics),
+        consumers=sum(len(subscription.consumers) for topic in topics for subscription in topic.subscriptions.table.values()),
     )
