@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import expect
+
+expect.set_options(timeout=30_000)  # only a test that fails waits that long: on a busy machine a page needs more than the usual 5 s
+
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulsar
 
-RECEIVE_MS = 10_000
+RECEIVE_MS = 30_000  # only a test that fails waits that long
 
 
 class Stock:
@@ -19,7 +19,7 @@ class Stock:
     def client(self, token: str | None = None, **options: Any) -> pulsar.Client:
         """A client with a token, or an anonymous one."""
         authentication = None if token is None else pulsar.AuthenticationToken(token)
-        options = {"operation_timeout_seconds": 20, **options}
+        options = {"operation_timeout_seconds": 60, **options}
         client = pulsar.Client(options.pop("url", self.url), authentication, logger=self._logger, **options)
         self._clients.append(client)
         return client

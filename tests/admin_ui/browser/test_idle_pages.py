@@ -85,7 +85,8 @@ def test_a_hundred_live_rows_cost_little(visit: Callable[..., Page], broker: Con
 
 def test_a_page_that_is_busy_is_seen(visit: Callable[..., Page]) -> None:
     page = visit("superuser", "/tenants")
-    page.evaluate("setInterval(() => { const end = performance.now() + 100; while (performance.now() < end); }, 500)")
+    # Four fifths of the time, of which a busy machine gives it a part only.
+    page.evaluate("setInterval(() => { const end = performance.now() + 400; while (performance.now() < end); }, 500)")
     thread = MainThread(page)
     let_pass(page, 2000)
     assert thread.busy_ms_a_second() > IDLE_MS_A_SECOND_MAX

@@ -19,7 +19,7 @@ def test_a_consumer_of_2500_partitions(standalone: Standalone, stock: Stock) -> 
     path = "/admin/v2/persistent/public/default/many-partitions/partitions"
     made = standalone.http("PUT", path, PARTITIONS, standalone.admin_token)
     assert made.status in (200, 201, 204), made.text
-    client = stock.client(standalone.admin_token)
+    client = stock.client(standalone.admin_token, operation_timeout_seconds=120)
     consumer = client.subscribe(topic, "all", initial_position=pulsar.InitialPosition.Earliest)
     producer = client.create_producer(f"{topic}-partition-{PARTITIONS - 1}")
     producer.send(b"in the last one")

@@ -37,7 +37,7 @@ from workers.schedule import FORGET_OLD
 
 CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # How many requests are made up in all, and from which seed; `make api-campaign` asks for more of them.
-CALLS, SEED = int(os.environ.get("API_CALLS", "1000")), int(os.environ.get("API_SEED", "1"))
+CALLS, SEED = int(os.environ.get("API_CALLS", "700")), int(os.environ.get("API_SEED", "1"))
 OPERATIONS = [(path, method) for path, operations in document()["paths"].items() for method in operations]
 
 
@@ -136,10 +136,9 @@ def one_transaction() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_transaction")
-@pytest.mark.parametrize("parameters", ["made up", "of the test world"])
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_answers_fit_the_document(world: World, path: str, method: str, parameters: str) -> None:
-    """A few requests made up from the document's own shapes; seeded, so that a failure comes back."""
+def test_answers_fit_the_document(world: World, path: str, method: str) -> None:
+    """A few requests made up from the document's own shapes, then as many for what is there. Seeded: a failure comes back."""
     operation = schema()[path][method.upper()]
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
     existing = {"kind": "topics"}
@@ -180,10 +179,13 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     )
     @given(case=operation.as_strategy())
     def check(case: Any) -> None:
-        if parameters != "made up":
-            case.path_parameters = {name: existing[name] for name in case.path_parameters or {}}
+        if named:
+            case.path_parameters = {name: named[name] for name in case.path_parameters or {}}
         case.call_and_validate(headers=headers, checks=CHECKS)
 
+    named: dict[str, str] = {}
+    check()
+    named = existing
     check()
 
 
