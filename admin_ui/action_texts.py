@@ -26,3 +26,14 @@ TEXTS: dict[Action, str] = {
     Action.TENANT_ADMIN: gettext_lazy("Manage people, roles, labels, and everything that no other action covers."),
     Action.TENANT_OWNER: gettext_lazy("Make owners, and take that away."),
 }
+
+# What a built-in role is for, where one is chosen; `messaging.permissions.roles` says it at length.
+ROLE_TEXTS = {
+    "owner": gettext_lazy("does everything, and makes other owners"),
+    "admin": gettext_lazy("does everything but make owners"),
+    "operator": gettext_lazy("keeps topics and subscriptions working; reads no messages"),
+    "developer": gettext_lazy("creates topics, publishes and consumes"),
+    "viewer": gettext_lazy("reads everything, messages too; changes nothing"),
+    "metadata": gettext_lazy("reads everything but messages; changes nothing"),
+    "billing": gettext_lazy("reads usage and costs; sets budgets"),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from admin_ui.calls import Call
@@ -76,17 +76,25 @@ def revoke_token(tenant: str) -> Call:
     )
 
 
-def grant(tenant: str, namespace: str, role: str, actions: Sequence[str]) -> Call:
-    """`namespace` is a local name."""
+def grant(tenant: str, namespace: str, role: str, actions: Sequence[str], days: int = 0, topic: str = "") -> Call:
+    """`namespace` is a local name, and so is `topic`, "": all of the namespace. For so many `days` from now; 0: without an end."""
+    body: dict[str, Any] = {"actions": list(actions)}
+    if days:
+        body["expires_at"] = f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+    if topic:
+        path = ("tenants", tenant, "namespaces", namespace, "topics", "persistent", topic, "permissions", role)
+        return Call("PUT", path, "topic_permissions.set", (tenant, namespace, topic, role), body)
     words: list[str] = []
     for action in actions:
         words += ["--action", action]
+    if days:
+        words += ["--days", str(days)]
     return Call(
         "PUT",
         ("tenants", tenant, "namespaces", namespace, "permissions", role),
         "namespace_permissions.set",
         (tenant, namespace, role),
-        {"actions": list(actions)},
+        body,
         command=("permissions", "set", namespace, role, *words, "--tenant", tenant),
     )
 

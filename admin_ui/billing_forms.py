@@ -46,7 +46,12 @@ class ReportForm(forms.Form):
 
 class RetentionForm(forms.Form):
     days = forms.IntegerField(label="Days", min_value=0, max_value=RETENTION_DAYS_MAX)
-    namespace = forms.CharField(label="Namespace (empty: all)", max_length=600, required=False)
+    namespace = forms.CharField(
+        label="Namespace (empty: all)",
+        max_length=600,
+        required=False,
+        widget=forms.TextInput(attrs={"list": "namespaces"}),
+    )
 
 
 def addresses(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
+from admin_ui.action_texts import ROLE_TEXTS
 from admin_ui.addresses import full_name
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import InvalidName
@@ -59,6 +60,15 @@ MEMBER_DAYS = (
 )
 
 
+NO_ADMINISTRATOR = "no"
+
+
+class AdministratorForm(forms.Form):
+    """Whether somebody administers the platform, and how long."""
+
+    days = forms.ChoiceField(label="Platform administrator", choices=[(NO_ADMINISTRATOR, gettext_lazy("No")), *MEMBER_DAYS])
+
+
 class MemberForm(forms.Form):
     username = forms.CharField(label="User name", max_length=150, widget=forms.TextInput(attrs=PLAIN))
     role = forms.ChoiceField(label="Role", initial="viewer")
@@ -74,7 +84,7 @@ class MemberForm(forms.Form):
 def _offer(form: forms.Form, roles: list[str]) -> None:
     field = form.fields["role"]
     assert isinstance(field, forms.ChoiceField)
-    field.choices = [(role, role) for role in roles]
+    field.choices = [(role, f"{role}: {ROLE_TEXTS[role]}" if role in ROLE_TEXTS else role) for role in roles]
 
 
 class InviteForm(forms.Form):

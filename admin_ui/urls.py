@@ -60,7 +60,7 @@ from admin_ui.views import (
     views,
     why,
 )
-from admin_ui.views.rights import access, readers, roles, teams, token_issuers
+from admin_ui.views.rights import access, grants, readers, roles, teams, token_issuers
 
 register_converter(TopicConverter, "topic")
 register_converter(SubscriptionConverter, "subscription")
@@ -143,6 +143,9 @@ urlpatterns = [
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),
     path(_NAMESPACE, namespaces.namespace, name="namespace"),
     path(f"{_NAMESPACE}/policies", policies.namespace_policies, name="policies"),
+    path(f"{_NAMESPACE}/permissions", grants.grants, name="grants"),
+    path(f"{_NAMESPACE}/new-permission", grants.grant_create, name="grant_create"),
+    path(f"{_NAMESPACE}/permissions/revoke", grants.grant_revoke, name="grant_revoke"),
     path(f"{_NAMESPACE}/history", history.namespace_history, name="namespace_history"),
     path(f"{_NAMESPACE}/delete", namespaces.namespace_delete, name="namespace_delete"),
     path(f"{_NAMESPACE}/quick-start", quick_start.quick_start, name="quick_start"),
@@ -203,6 +206,7 @@ urlpatterns = [
     path("people/<str:person>/link", people.person_link, name="person_link"),
     path("people/<str:person>/sessions", people.person_sessions, name="person_sessions"),
     path("people/<str:person>/second-factor", people.person_factors, name="person_factors"),
+    path("people/<str:person>/administrator", people.person_administrator, name="person_administrator"),
     path("people/<str:person>/active", people.person_active, name="person_active"),
     path("usage", usage.usage, name="usage"),
     path("usage/runs", usage_runs.usage_runs, name="usage_runs"),

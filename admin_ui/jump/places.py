@@ -42,11 +42,15 @@ PLATFORM = (
     Place(gettext_noop("Chain of the audit log"), "audit_chain", "verify sign"),
     Place(gettext_noop("Audit stream of the platform"), "platform_audit_stream"),
     Place(gettext_noop("Platform"), "platform", "broker memory status"),
+    Place(gettext_noop("Brokers of the platform"), "brokers", "fleet bundles drain isolation"),
+    Place(gettext_noop("Clients of the platform"), "platform_clients", "connections libraries versions addresses"),
     Place(gettext_noop("Platform alerts"), "platform_alerts", "disk"),
     Place(gettext_noop("Tasks"), "tasks", "workers"),
     Place(gettext_noop("Recycle bin of tenants"), "recycled_tenants", "restore deleted"),
     Place(gettext_noop("New tenant"), "tenant_create", "create add"),
     Place(gettext_noop("New person"), "person_create", "create add user"),
+    Place(gettext_noop("New isolation policy"), "isolation_policy_create", "create add brokers placement"),
+    Place(gettext_noop("New failure domain"), "failure_domain_create", "create add brokers racks"),
     Place(gettext_noop("New price plan"), "price_plan_create", "create add"),
     Place(gettext_noop("Your sessions"), "sessions", "sign out devices"),
     Place(gettext_noop("Your time zone"), "time_zone", "clock utc local"),
@@ -61,13 +65,17 @@ TENANT = (
     Place(gettext_noop("Teams of {tenant}"), "teams"),
     Place(gettext_noop("Roles of {tenant}"), "roles"),
     Place(gettext_noop("Token issuers of {tenant}"), "token_issuers", "sso jwt"),
+    Place(gettext_noop("Clients of {tenant}"), "tenant_clients", "connections libraries versions addresses"),
+    Place(gettext_noop("Who reads messages of {tenant}"), "readers", "isolation read access audit"),
+    Place(gettext_noop("History of {tenant}"), "tenant_history", "charts past"),
     Place(gettext_noop("Who may do what in {tenant}"), "access", "permissions rights"),
     Place(gettext_noop("Ceilings of {tenant}"), "ceilings", "limits quota"),
     Place(gettext_noop("Spend caps of {tenant}"), "spend_caps", "limits money"),
     Place(gettext_noop("Policies of {tenant}"), "tenant_policies"),
     Place(gettext_noop("Dead letters of {tenant}"), "dead_letters", "dlq redrive"),
+    Place(gettext_noop("Redrives of {tenant}"), "dead_letter_jobs", "dlq dead letters jobs"),
     Place(gettext_noop("Alerts of {tenant}"), "alerts", "rules notices webhook"),
-    Place(gettext_noop("This month of {tenant}"), "month_ahead", "forecast"),
+    Place(gettext_noop("This month of {tenant}"), "month_ahead", "forecast costs lower bill savings halve retention"),
     Place(gettext_noop("Budgets of {tenant}"), "budgets"),
     Place(gettext_noop("Reports of {tenant}"), "reports"),
     Place(gettext_noop("Invoices of {tenant}"), "invoices", "bill"),
@@ -78,8 +86,8 @@ TENANT = (
     Place(gettext_noop("New namespace in {tenant}"), "namespace_create", "create add"),
     Place(gettext_noop("New key in {tenant}"), "key_create", "create add token"),
     Place(gettext_noop("Revoke a leaked token of {tenant}"), "key_leaked", "key"),
-    Place(gettext_noop("Add a member to {tenant}"), "member_set", "person user new"),
-    Place(gettext_noop("Invite somebody to {tenant}"), "invitation_create", "person user new"),
+    Place(gettext_noop("Add a member to {tenant}"), "member_set", "person user new contractor access week"),
+    Place(gettext_noop("Invite somebody to {tenant}"), "invitation_create", "person user new contractor access week"),
     Place(gettext_noop("New role in {tenant}"), "role_create", "create add"),
     Place(gettext_noop("New team in {tenant}"), "team_create", "create add"),
     Place(gettext_noop("New token issuer in {tenant}"), "token_issuer_create", "create add"),
@@ -89,6 +97,9 @@ TENANT = (
 NAMESPACE = (
     Place(gettext_noop("Topics of {namespace}"), "namespace", "list"),
     Place(gettext_noop("Policies of {namespace}"), "policies"),
+    Place(gettext_noop("Permissions of {namespace}"), "grants", "grants rights roles access"),
+    Place(gettext_noop("Add a permission in {namespace}"), "grant_create", "grant access contractor week new"),
+    Place(gettext_noop("History of {namespace}"), "namespace_history", "charts past"),
     Place(gettext_noop("Quick start in {namespace}"), "quick_start", "first message snippet"),
     Place(gettext_noop("Recycle bin of {namespace}"), "recycle_bin", "restore deleted"),
     Place(gettext_noop("New topic in {namespace}"), "topic_create", "create add"),
@@ -97,6 +108,8 @@ NAMESPACE = (
 # Of a topic or a subscription whose name, or part of it, follows: "reset invoicing". The first word is what is typed for it.
 OF_TOPIC = (
     Place(gettext_noop("Messages of {name}"), "messages", "browse"),
+    Place(gettext_noop("Why nothing is published to {name}"), "topic_why", "held stopped stuck blocked"),
+    Place(gettext_noop("History of {name}"), "topic_history", "charts past timeline"),
     Place(gettext_noop("Tail {name}"), "messages_tail"),
     Place(gettext_noop("Publish to {name}"), "message_publish", "send produce"),
     Place(gettext_noop("Trace a message of {name}"), "topic_trace"),
@@ -117,6 +130,9 @@ OF_TOPIC = (
     Place(gettext_noop("Delete topic {name}"), "topic_delete", "remove"),
 )
 OF_SUBSCRIPTION = (
+    Place(gettext_noop("Why nothing arrives at {name}"), "subscription_why", "held stopped stuck blocked explain"),
+    Place(gettext_noop("History of {name}"), "subscription_history", "charts past"),
+    Place(gettext_noop("Dead-letter policy of {name}"), "dead_letter_policy", "dlq retry"),
     Place(gettext_noop("Reset {name}"), "subscription_reset", "seek rewind replay"),
     Place(gettext_noop("Skip messages of {name}"), "subscription_skip"),
     Place(gettext_noop("Clear {name}"), "subscription_clear"),
@@ -143,6 +159,6 @@ def acts(places: tuple[Place, ...], word: str) -> list[Place]:
         if any(
             each.startswith(word)
             for each in f"{place.label} {gettext(place.label)} {place.also}".lower().replace("{name}", "").split()
-            if each not in FILLERS
+            if each not in FILLERS or place.label.lower().startswith(each)
         )
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -14,6 +14,7 @@ from messaging.limits.sizes import INT64_MAX
 
 _UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
 _TIME, _MESSAGE = "time", "message"
+SPAN = "span"
 _TARGETS = (
     ("earliest", gettext_lazy("the earliest message that is kept")),
     ("latest", gettext_lazy("the latest: only what is published from now on")),
@@ -38,21 +39,37 @@ class ExpireForm(forms.Form):
         return int(self.cleaned_data["older_than"]) * int(self.cleaned_data["unit"])
 
 
+def _picked() -> forms.DateTimeInput:
+    """A field in which a time is picked, or typed as the browser's language has it."""
+    return forms.DateTimeInput(attrs={**PLAIN, "type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+
+
+def yesterday(now: datetime) -> dict[str, Any]:
+    """What a replay begins with: the whole day, of which the hours are left to say. `now` is in the reader's zone."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {"to": SPAN, "time": midnight - timedelta(days=1), "until": midnight}
+
+
 class ResetForm(forms.Form):
     to = forms.ChoiceField(
         label="To",
-        choices=((_TIME, gettext_lazy("a time")), (_MESSAGE, gettext_lazy("a message")), *_TARGETS),
+        choices=(
+            (_TIME, gettext_lazy("a time")),
+            (SPAN, gettext_lazy("a span of time, which comes again; all else stays as it is")),
+            (_MESSAGE, gettext_lazy("a message")),
+            *_TARGETS,
+        ),
     )
     time = forms.DateTimeField(
         label=zoned_label(gettext_lazy("Time")),
         required=False,
-        widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
-        help_text="As 2026-03-01 14:00. The first message that comes is the first one published then or later.",
+        widget=_picked(),
+        help_text="The first message that comes is the first one published then or later.",
     )
     until = forms.DateTimeField(
         label=zoned_label(gettext_lazy("Only what was published before")),
         required=False,
-        widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
+        widget=_picked(),
         help_text="With a time: of the span up to here everything comes again, and all else stays as it is. Empty: no end.",
     )
     message_id = forms.CharField(
@@ -65,10 +82,15 @@ class ResetForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
-        for to, field, what in ((_TIME, "time", gettext("a time")), (_MESSAGE, "message_id", gettext("the id of a message"))):
+        for to, field, what in (
+            (_TIME, "time", gettext("a time")),
+            (SPAN, "time", gettext("a time")),
+            (SPAN, "until", gettext("the end of the span")),
+            (_MESSAGE, "message_id", gettext("the id of a message")),
+        ):
             if given.get("to") == to and not given.get(field) and field not in self.errors:
                 self.add_error(field, gettext("Give {what}, or choose another target.").format(what=what))
-        if given.get("until") and given.get("to") != _TIME:
+        if given.get("until") and given.get("to") not in (_TIME, SPAN):
             self.add_error("until", gettext("Only a span that begins at a time has an end: choose a time, or leave this empty."))
         elif given.get("until") and given.get("time") and given["until"] <= given["time"]:
             self.add_error("until", gettext("The end is to be after the time from which on messages come again."))
@@ -91,7 +113,7 @@ class ResetForm(forms.Form):
     def target(self) -> str:
         """As a sentence."""
         to = str(self.cleaned_data["to"])
-        if to == _TIME:
+        if to in (_TIME, SPAN):
             since = local_text(self.cleaned_data["time"])
             if self.cleaned_data["until"] is not None:
                 return gettext(
@@ -106,4 +128,4 @@ class ResetForm(forms.Form):
     def position(self) -> str:
         """ "" for a time."""
         to = str(self.cleaned_data["to"])
-        return "" if to == _TIME else str(self.cleaned_data["message_id"]).strip() if to == _MESSAGE else to
+        return "" if to in (_TIME, SPAN) else str(self.cleaned_data["message_id"]).strip() if to == _MESSAGE else to

@@ -42,7 +42,7 @@ class Row:
     partitions: int
     name: str
     url: str
-    path: str  # of what it is in: tenant / namespace / topic
+    path: str  # of what it is in: topic · tenant / namespace
     links: list[Link]
 
 
@@ -60,9 +60,14 @@ def row(problem: Problem, actor: Actor) -> Row:
         partitions=problem.partitions,
         name=name,
         url=url,
-        path=" / ".join(label for label, _ in crumbs[:-1]),
+        path=_path([label for label, _ in crumbs[:-1]]),
         links=links if crumbs else [],
     )
+
+
+def _path(labels: list[str]) -> str:
+    """The topic first: on a narrow screen the end is cut off, and nobody looks for a tenant."""
+    return f"{labels[2]} · {labels[0]} / {labels[1]}" if len(labels) == 3 else " / ".join(labels)
 
 
 def _id(problem: Problem) -> str:

@@ -15,7 +15,7 @@ from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from messaging.protocol.names import parse_topic
-from tenants.models import Tenant
+from tenants.models import Namespace, Tenant
 from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions, budgets, costs, outlook
 from workers.billing.budget_models import Budget, SpendAlert
@@ -30,6 +30,7 @@ from workers.redrive.letters import ENDING as DEAD_LETTERS
 ALERTS_SHOWN = 50
 DAY_S = 86_400
 RECYCLED = "recycled://"  # what a deleted topic is stored as: tenant/namespace/id/topic
+NAMESPACES_OFFERED = 200  # while one types
 
 
 @page
@@ -99,11 +100,16 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
     row = Tenant.objects.get(name=tenant)
     currency = outlook.currency_of_month(row.uid, now.date())
     form = RetentionForm(request.GET if "days" in request.GET else None)
-    what_if, why = None, ""
+    what_if, why, retention_url = None, "", ""
     if form.is_bound and form.is_valid():
-        days, namespace = form.cleaned_data["days"], form.cleaned_data["namespace"]
+        days, local = form.cleaned_data["days"], form.cleaned_data["namespace"].removeprefix(f"{tenant}/")
+        namespace = f"{tenant}/{local}" if local else ""
         try:
+            if namespace and not Namespace.objects.filter(name=namespace).exists():
+                raise NotFound(gettext("there is no namespace {namespace}").format(namespace=namespace))
             what_if = _what_if(outlook.with_retention(row, days * DAY_S, namespace, now))
+            if namespace:
+                retention_url = f"{reverse('console:policies', args=[tenant, local])}?policy=retention#policy"
         except MagnetarError as error:
             why = explain(error)
     kept, all_known = retention_savings(row.uid, now)
@@ -118,6 +124,8 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
         month=now,
         form=form,
         what_if=what_if,
+        retention_url=retention_url,
+        namespaces=[each.local for each in Namespace.objects.order_by("name")[:NAMESPACES_OFFERED]],
         why=why,
         savings=saved,
         kept_known=all_known,

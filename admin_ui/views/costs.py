@@ -43,8 +43,14 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         basis=evidence_view.basis_of(seen),
         evidence=evidence_view.evidence_address(first=question.first, last=question.last, tenant=asked.tenant),
         exports=exports,
+        savings_tenant=_one_tenant(asked.tenant, tenants),
         **cost_view.page_of(asked, query),
     )
+
+
+def _one_tenant(asked: str, tenants: list[str]) -> str:
+    """Of which a page says what would lower the bill."""
+    return asked or (tenants[0] if len(tenants) == 1 else "")
 
 
 @page

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from django import forms
 from django.http import Http404, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
+from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
-from admin_ui.moves.forms import ExpireForm, ResetForm, SkipForm
+from admin_ui.moves.forms import SPAN, ExpireForm, ResetForm, SkipForm, yesterday
 from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.time_zones import of_address
@@ -98,7 +99,9 @@ def subscription_expire(request: ConsoleRequest, tenant: str, namespace: str, to
 @page
 def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     given = request.POST or _given_of_chart(request.GET)
-    place, form = Place(tenant, namespace, topic, subscription), ResetForm(given)
+    replays = request.GET.get("to") == SPAN
+    initial = yesterday(timezone.localtime()) if replays else None
+    place, form = Place(tenant, namespace, topic, subscription), ResetForm(given, initial=initial)
 
     def act(dry_run: bool) -> SubscriptionMoved:
         if not form.position and form.until_ms is not None:
@@ -108,15 +111,19 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
         return cursor_moves.reset_to(request.actor, place.name, subscription, form.position, dry_run=dry_run)
 
     move = Move(
-        gettext("Reset {subscription}").format(subscription=subscription),
-        gettext("Reset"),
+        (gettext("Replay to {subscription}") if replays else gettext("Reset {subscription}")).format(subscription=subscription),
+        gettext("Replay") if replays else gettext("Reset"),
         act,
         lambda answer: gettext("Subscription {subscription} was reset. {undo}").format(subscription=subscription, undo=_undo()),
         lambda answer: [form.target, *effect_of(answer, resets=True)],
         [_undo()],
     )
-    intro = gettext(
-        "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
+    intro = (
+        gettext("What was published in a span of time comes again, and all else stays as it is.")
+        if replays
+        else gettext(
+            "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
+        )
     )
     return _two_steps(request, place, form, move, intro)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.forms import ConfirmForm, PersonForm
+from admin_ui.form_pages import carried_out
+from admin_ui.forms import NO_ADMINISTRATOR, AdministratorForm, ConfirmForm, PersonForm
 from admin_ui.pages import explain, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import factors, links, trail
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
-from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_password
+from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_administrator, set_password
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
 
@@ -37,7 +41,8 @@ def people(request: ConsoleRequest) -> HttpResponse:
     found = [
         {
             "username": user.username,
-            "superuser": user.is_superuser,
+            "superuser": user.administers,
+            "until": user.superuser_until,
             "active": user.is_active,
             "tenants": tenants.get(user.pk, []),
             "email": user.email,
@@ -129,6 +134,33 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
             show_message(request, done.format(username=user.username))
             return HttpResponseRedirect(reverse("console:people"))
     return _confirm(request, form, user, heading, impact, submit)
+
+
+@page
+def person_administrator(request: ConsoleRequest, person: str) -> HttpResponse:
+    """Makes somebody an administrator of the platform, for good or for a time, or an ordinary person."""
+    user = _found(person)
+    form = AdministratorForm(request.POST or None, initial={"days": NO_ADMINISTRATOR if user.administers else "7"})
+    if carried_out(request, form, lambda: _set_administrator(request, user, form.cleaned_data["days"])):
+        show_message(request, gettext("{username} is changed, from now on.").format(username=user.username))
+        return HttpResponseRedirect(reverse("console:people"))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        heading=gettext("Platform administrator: {username}").format(username=user.username),
+        intro=gettext("They may manage all tenants, people and settings. What ends by itself ends to the second."),
+        form=form,
+        submit=gettext("Set"),
+        cancel_url=reverse("console:people"),
+    )
+
+
+def _set_administrator(request: ConsoleRequest, user: User, days: str) -> None:
+    superuser = days != NO_ADMINISTRATOR
+    until = timezone.now() + timedelta(days=int(days)) if superuser and int(days) else None
+    set_administrator(request.actor, user.username, superuser, until)
 
 
 @page

@@ -79,7 +79,7 @@ class StepRow:
     more: int  # further ones than `who`
     since_ms: int | None
     set_by: PolicySource | None
-    fix: Fix | None
+    fixes: list[Fix]
     is_held: bool
     stands_out: bool
 
@@ -109,7 +109,7 @@ class Place:
             more=max(0, int(total) - len(step.who)) if step.who else 0,
             since_ms=step.since_ms,
             set_by=self._set_by(step.step),
-            fix=self._fix(step.step) if step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at else None,
+            fixes=self._fixes(step.step) if step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at else [],
             is_held=step.step == held_at,
             stands_out=step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at,
         )
@@ -153,10 +153,11 @@ class Place:
 
     # --- what fixes it
 
-    def _fix(self, step: str) -> Fix | None:
-        if step not in _FIXES:
-            return None
-        label, route, action = _FIXES[step]
+    def _fixes(self, step: str) -> list[Fix]:
+        found = [self._fix(step, *fix) for fix in (_FIRST_FIXES.get(step), _FIXES.get(step)) if fix is not None]
+        return [fix for fix in found if fix is not None]
+
+    def _fix(self, step: str, label: str, route: str, action: Action) -> Fix | None:
         args, query = list(self.address), ""
         if route in _OF_SUBSCRIPTION:
             args.append(self.subscription)
@@ -171,6 +172,12 @@ class Place:
         return Fix(str(label), reverse(f"console:{route}", args=args) + query) if self.actor.may(action, resource) else None
 
 
+# Before those below: who holds messages and does nothing lets go of them, and others get them, where no limit is wrong.
+_DISCONNECT = (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE)
+_FIRST_FIXES: dict[str, tuple[str, str, Action]] = {
+    Step.CONSUMER_UNACKED: _DISCONNECT,
+    Step.SUBSCRIPTION_UNACKED: _DISCONNECT,
+}
 _FIXES: dict[str, tuple[str, str, Action]] = {
     Step.TOPIC: (gettext_lazy("Operations"), "topic_operations", Action.NAMESPACE_READ),
     Step.SPENDING: (gettext_lazy("Month ahead"), "month_ahead", Action.BILLING_READ),
@@ -185,12 +192,12 @@ _FIXES: dict[str, tuple[str, str, Action]] = {
     Step.CONSUMER: (gettext_lazy("Clear backlog"), "subscription_clear", Action.CURSOR_ADMIN),
     Step.DELAY: (gettext_lazy("Delayed messages"), "delayed", Action.NAMESPACE_READ),
     Step.DISPATCH_RATE: (gettext_lazy("Change the rate"), "topic_policies", Action.NAMESPACE_READ),
-    Step.KEYS: (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE),
-    Step.CONNECTION: (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE),
-    Step.PERMITS: (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE),
+    Step.KEYS: _DISCONNECT,
+    Step.CONNECTION: _DISCONNECT,
+    Step.PERMITS: _DISCONNECT,
     Step.CONSUMER_UNACKED: (gettext_lazy("Change the limit"), "topic_policies", Action.NAMESPACE_READ),
     Step.SUBSCRIPTION_UNACKED: (gettext_lazy("Change the limit"), "topic_policies", Action.NAMESPACE_READ),
-    Step.ACKNOWLEDGEMENT: (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE),
+    Step.ACKNOWLEDGEMENT: _DISCONNECT,
     Step.DEAD_LETTERS: (gettext_lazy("Policy"), "dead_letter_policy", Action.CONSUME),
 }
 _OF_SUBSCRIPTION = frozenset({"subscription_reset", "subscription_clear", "dead_letter_policy"})

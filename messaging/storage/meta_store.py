@@ -207,6 +207,12 @@ def namespace_of(topic: str) -> str:
     return f"{tenant}/{after.partition('/')[0]}"
 
 
+def by_relevance(words: str) -> Callable[[str], tuple[bool, str]]:
+    """The order of topics that a search found: those whose own name is `words`, then the others, by name. Or a namespace whose name
+    has the words would hide the topic that somebody looks for behind all others of it."""
+    return lambda topic: (not topic.lower().endswith(f"/{words}"), topic)
+
+
 def tenant_of(name: str) -> str:
     """The tenant of a full topic name, or of a value's key that ends with one; "" for any other key."""
     return namespace_of(name).partition("/")[0] if "://" in name else ""
@@ -273,7 +279,8 @@ class MetaStore(Protocol):
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
         """Names of a tenant ("": of all tenants) that contain `words`, in lower case: up to `limit` topics, with partitioned ones
-        in place of their partitions, and up to `limit` subscriptions. Of a topic ``tenant/namespace/name`` is searched."""
+        in place of their partitions, and up to `limit` subscriptions. Of a topic ``tenant/namespace/name`` is searched;
+        what is called `words` itself comes first (`by_relevance`)."""
 
     async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         """The ids of the ledgers in the records of up to `limit` topics, by name, beginning after `after`, as they are at one

@@ -44,6 +44,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "api:key-revoke-token"): Action.KEY_ADMIN,
     ("GET", "api:access"): Action.TENANT_READ,
     ("GET", "api:readers"): Action.AUDIT_READ,  # it says what the audit log has
+    ("GET", "api:clients"): Action.TENANT_READ,
     ("GET", "api:members"): Action.TENANT_READ,
     ("PUT", "api:member"): Action.TENANT_ADMIN,
     ("DELETE", "api:member"): Action.TENANT_ADMIN,

@@ -58,6 +58,7 @@ urlpatterns = [
     _path(f"{TENANT}/keys/<segment:key_id>/rotate", "tenants:RotateKey", "key-rotate"),
     _path(f"{TENANT}/access", "access:Explanation", "access"),
     _path(f"{TENANT}/readers", "readers:Readers", "readers"),
+    _path(f"{TENANT}/clients", "clients:Clients", "clients"),
     _path(f"{TENANT}/members", "tenants:Members", "members"),
     _path(f"{TENANT}/members/<segment:username>", "tenants:Member", "member"),
     _path(f"{TENANT}/roles", "roles:Roles", "roles"),

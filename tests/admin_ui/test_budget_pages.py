@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from workers.models import UsageRun
 from workers.spend_caps.models import SpendCap
 
 MINUTE = timedelta(minutes=1)
+WHAT_IF = re.compile(r"a difference of [^.]*[.]\d+")
 TENTH = MARCH + timedelta(days=10)
 BUDGET = {"name": "All", "amount": "100.00", "currency": "EUR", "thresholds": "50, 80", "emails": "boss@acme.example"}
 
@@ -88,6 +90,9 @@ def test_the_month_ahead_and_what_could_be_saved(acme: Tenant, browse: Browse) -
     )
     page = text(browse("owner"), "/tenants/acme/month", days="7", namespace="acme/orders")
     assert "61.00 EUR" in page and "a difference of 0.00 EUR" in page
+    short = text(browse("owner"), "/tenants/acme/month", days="7", namespace="orders")  # as the page lists it
+    assert WHAT_IF.findall(short) == WHAT_IF.findall(page) and "policies?policy=retention" in short
+    assert "There is no namespace acme/absent" in text(browse("owner"), "/tenants/acme/month", days="7", namespace="absent")
     assert "Days are a number" in text(browse("owner"), "/tenants/acme/month", days="x")
     assert "No price plan is in force" in text(browse("stranger"), "/tenants/globex/month", days="7")
 

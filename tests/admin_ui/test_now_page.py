@@ -63,7 +63,7 @@ def test_problems_stand_in_order_with_their_sentence_place_and_fix(world: Consol
     assert "Sentence of blocked." in page and "Remedy of no_consumer." in page
     assert 'href="/tenants/acme/namespaces/orders/topics/p/subscriptions/billing"' in page
     assert 'href="/tenants/acme/namespaces/orders/topics/paid/subscriptions/billing/clear"' in page
-    assert "acme / orders / paid" in page
+    assert "paid · acme / orders" in page
 
 
 def test_who_may_not_fix_is_shown_the_way_to_look(world: ConsoleBroker, browse: Browse) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.admin_ui.browsing import FLAGS
 from tests.support.brokers.standalone import Standalone
+from tests.support.browsing import FLAGS
 
 pytestmark = [pytest.mark.browser, pytest.mark.standalone, pytest.mark.xdist_group("browser")]
 NAMESPACE = "/tenants/public/namespaces/default"

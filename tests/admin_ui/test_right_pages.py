@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from admin_ui.action_texts import TEXTS
+from admin_ui.action_texts import ROLE_TEXTS, TEXTS
 from messaging.adminrpc.ceilings import CeilingsUsed
 from messaging.adminrpc.methods import CEILINGS_USED
-from messaging.permissions.roles import OF_TENANT
+from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from tenants.access import actor_of_user, platform_actor
 from tenants.actions import KeyUse, create_key, set_custom_role, set_member, set_tenant_policies
 from tenants.models import CustomRole, User
@@ -112,3 +112,7 @@ def test_only_administrators_of_the_platform_are_led_to_set_them(browse: Browse)
     assert link in text(browse("superuser"), "/tenants/acme/ceilings")
     assert "?policy=" not in text(browse("owner"), "/tenants/acme/ceilings")
     assert browse("owner").post("/tenants/acme/policies?policy=max_topics_per_tenant", {"before": "{}"}).status_code == 403
+
+
+def test_every_built_in_role_says_what_it_is_for_where_one_is_chosen() -> None:
+    assert ROLE_TEXTS.keys() == BUILT_IN.keys()

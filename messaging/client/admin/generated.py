@@ -169,6 +169,30 @@ class CompactionShape(TypedDict):
     last_error: str
 
 
+class ConnectedClient(TypedDict):
+    address: str
+    client: str
+    protocol_version: int
+    role: str
+    key_id: str
+    connected_at: str
+    producers: int
+    consumers: int
+    topics: list[str]
+    websocket: bool
+    tls: bool
+    broker_id: str
+
+
+class ConnectedClients(TypedDict):
+    items: list[ConnectedClient]
+    total: int
+    producers: int
+    consumers: int
+    libraries: dict[str, int]
+    unreached: int
+
+
 class CostCell(TypedDict):
     name: str
     start: str
@@ -4619,6 +4643,21 @@ class Tenants:
     def changes(self, tenant: str) -> ChangesShape:
         """Changes of many partitions that are under way, and long ones that ended since the broker's start."""
         answer: ChangesShape = self._http.send("GET", f"tenants/{segment(tenant)}/changes")
+        return answer
+
+    def clients(
+        self,
+        tenant: str,
+        *,
+        descending: bool | None = None,
+        limit: int | None = None,
+        order: Literal["address", "client", "connected_ms", "consumers", "producers", "role"] | None = None,
+        q: str | None = None,
+    ) -> ConnectedClients:
+        """Clients that are connected with a key of the tenant, or have something open in it, over all brokers."""
+        answer: ConnectedClients = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/clients", query={"descending": descending, "limit": limit, "order": order, "q": q}
+        )
         return answer
 
     def costs(

@@ -13,10 +13,10 @@ import uvicorn
 import uvicorn.server
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.admin_ui.browser.signing_in import sign_in
-from tests.admin_ui.browsing import FLAGS
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PASSWORD, populate
+from tests.support.browsing import FLAGS
+from tests.support.signing_in import sign_in
 from tests.support.waiting import eventually_sync
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.admin_ui.browser.signing_in import sign_in
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
 from tests.admin_ui.people import ORDERS, PASSWORD, PLACED
 from tests.admin_ui.scripted_live import live_row
+from tests.support.signing_in import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 

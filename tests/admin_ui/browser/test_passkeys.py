@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.admin_ui.browser.signing_in import sign_in
 from tests.admin_ui.people import PASSWORD
+from tests.support.signing_in import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT
 from admin_ui.permissions import CONSOLE
+from admin_ui.urls import urlpatterns
 from tenants.access import platform_actor
 from tenants.actions import create_key
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -94,3 +95,38 @@ def test_it_says_what_is_missing_while_the_broker_does_not_answer(browse: Browse
 @pytest.mark.parametrize("places", [PLATFORM, TENANT, NAMESPACE, OF_TOPIC, OF_SUBSCRIPTION])
 def test_every_place_is_a_page(places: tuple[tuple[str, str, str], ...]) -> None:
     assert [route for _, route, _ in places if ("GET", f"console:{route}") not in CONSOLE] == []
+
+
+# What stands for itself in the dialog, is a part or a file of a page, or comes after one.
+NO_PLACES = {
+    *("home", "sign_in", "jump", "invitation", "view_create", "topic", "subscription", "docs_search"),
+    *(
+        "now_fragment",
+        "namespace_marks",
+        "topic_fragment",
+        "topic_timeline",
+        "redrives_fragment",
+        "delayed_chart",
+        "tasks_fragment",
+    ),
+    *("platform_fragment", "audit_export", "platform_audit_export", "messages_export", "costs_export", "usage_export"),
+    *("audit_stream_delete", "platform_audit_stream_delete"),
+}
+
+
+def test_every_page_that_needs_no_more_than_a_place_is_found() -> None:
+    known = {place.route for places in (PLATFORM, TENANT, NAMESPACE, OF_TOPIC, OF_SUBSCRIPTION) for place in places}
+    of_a_place = {"tenant", "namespace", "topic", "subscription"}
+    pages = {each.name for each in urlpatterns if each.pattern.converters.keys() <= of_a_place}
+    shown = {name for name in pages if ("GET", f"console:{name}") in CONSOLE}
+    assert shown - known == NO_PLACES
+
+
+def test_pages_that_say_why_and_lists_of_clients_and_brokers(browse: Browse, world: ConsoleBroker) -> None:
+    world.real.add(PLACED, "invoicing")
+    assert "Why nothing arrives at invoicing on acme/orders/placed" in found(browse, "owner", "why invoicing")
+    assert "Why nothing is published to acme/orders/placed" in found(browse, "owner", "why placed")
+    assert "Clients of acme" in found(browse, "owner", "clients")
+    assert {"Brokers of the platform", "Clients of the platform"} <= found(browse, "superuser", "platform", **HERE).keys()
+    assert found(browse, "stranger", "why placed").keys().isdisjoint({"Why nothing is published to acme/orders/placed"})
+    assert "Clients of the platform" not in found(browse, "owner", "clients of the platform")

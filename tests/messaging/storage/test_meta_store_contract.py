@@ -313,6 +313,17 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
     assert len(first.topics) == len(first.subscriptions) == 2
 
 
+async def test_a_topic_that_is_called_what_is_looked_for_comes_first(store: MetaStore) -> None:
+    """Also where the namespace's name, and with it that of every topic, has the words."""
+    names = [f"persistent://acme/web-orders/{name}" for name in ("a", "b", "c", "Orders", "orders-2")]
+    for name in names:
+        await store.cas_topic(FENCE, TopicRecord(name))
+    await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/web-orders/z/orders", 1))
+    found = (await store.search("acme", "orders", 3)).topics
+    assert found == ["persistent://acme/web-orders/Orders", "persistent://acme/web-orders/z/orders", names[0]]
+    assert (await store.search("", "orders", 3)).topics == found
+
+
 async def test_properties_of_a_subscription_are_replaced(store: MetaStore) -> None:
     await store.cas_topic(FENCE, TopicRecord(TOPIC))
     made = await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={"a": "1"})

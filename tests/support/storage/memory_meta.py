@@ -19,6 +19,7 @@ from messaging.storage.meta_store import (
     SubscriptionRecord,
     TopicCounts,
     TopicRecord,
+    by_relevance,
     creation_conflict,
     namespace_of,
     partitioned_name,
@@ -159,7 +160,7 @@ class MemoryMetaStore:
         topics = {shown(name) for name in (*self._topics, *self._partitioned) if is_of_it(name)}
         subscriptions = {(shown(topic), name) for topic, name in self._subscriptions if is_of_it(topic)}
         return SearchResult(
-            sorted(name for name in topics if has(name))[:limit],
+            sorted((name for name in topics if has(name)), key=by_relevance(words))[:limit],
             sorted(pair for pair in subscriptions if words in pair[1].lower())[:limit],
         )
 
