@@ -148,7 +148,7 @@ def test_a_key_without_a_grant_creates_and_deletes_nothing(world: World, olga: C
     assert key("POST", S, {"name": "n"}).status_code == 404  # nobody told it that there is anything
     assert olga("PUT", f"{N}/t/permissions/app@acme", {"actions": ["consume"]}).status_code == 200
     assert key("POST", S, {"name": "n"}).status_code == 201
-    assert olga("GET", f"{N}/t/permissions").json() == {"permissions": {"app@acme": ["consume"]}}
+    assert olga("GET", f"{N}/t/permissions").json()["permissions"] == {"app@acme": ["consume"]}
     assert olga("DELETE", f"{N}/t/permissions/app@acme?dry_run=true").json()["affected"] == {"grants": 1}
     assert olga("DELETE", f"{N}/t/permissions/app@acme").status_code == 204
     assert key("DELETE", f"{S}/n").status_code == 404
