@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
@@ -182,7 +183,7 @@ def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
         if quantities.get(meter):
             unit = SHOWN_UNITS[METERS[meter].dimension]
             text = quantity_text(quantities[meter], unit, 2)
-            found.append((METERS[meter].title, f"under 0.01 {unit}" if text == f"0 {unit}" else text))
+            found.append((said(METERS[meter].title), f"under 0.01 {unit}" if text == f"0 {unit}" else text))
     return found
 
 

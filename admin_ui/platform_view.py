@@ -12,6 +12,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.status import BrokerStatus
 from messaging.settings import Settings
@@ -105,7 +106,7 @@ def worker() -> WorkerRow:
             gettext("No task has run yet. The first one starts within a minute of the worker's start."),
             None,
         )
-    title = {task.name: task.title for task in TASKS}.get(run.name, run.name)
+    title = {task.name: said(task.title) for task in TASKS}.get(run.name, run.name)
     if timezone.now() - run.started_at > WORKER_QUIET:
         return WorkerRow(
             gettext("Not running tasks"), "badge-bad", gettext("The last task was “{title}”,").format(title=title), run.started_at

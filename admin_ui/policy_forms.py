@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 
 from admin_ui.forms import pairs_of
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue
 from messaging.limits.sizes import PAIRS_TOTAL_BYTES_MAX
@@ -116,14 +117,16 @@ class SubjectForm(forms.Form):
 
 
 def unit_text(policy: Policy) -> str:
+    unit = said(policy.unit)
     if is_duration(policy):
-        return gettext("such as 7d, 12h, 30min; a number alone is {unit}").format(unit=policy.unit)
-    return gettext("such as 10 GiB; a number alone is {unit}").format(unit=policy.unit) if is_size(policy) else policy.unit
+        return gettext("such as 7d, 12h, 30min; a number alone is {unit}").format(unit=unit)
+    return gettext("such as 10 GiB; a number alone is {unit}").format(unit=unit) if is_size(policy) else unit
 
 
 def policy_field(policy: Policy) -> forms.Field:
     schema = value_schema(policy)
-    about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} {_pulsar(policy)}".rstrip(), "required": False}
+    help_text = f"{said(policy.meaning)} {_pulsar(policy)}".rstrip()
+    about: dict[str, Any] = {"label": said(policy.title), "help_text": help_text, "required": False}
     if "enum" in schema:
         choices = [("", gettext("Inherited")), *((value, value) for value in schema["enum"])]
         return forms.TypedChoiceField(choices=choices, empty_value=None, **about)

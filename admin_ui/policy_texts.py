@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from admin_ui.translation.figures import exact
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.policies import PolicyPreviewAnswer
-from messaging.policies import effective
+from messaging.policies import effective, texts
 from messaging.policies.groups import GROUPS, Subject
 from messaging.policies.model import Level, Policy
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.resolution import Levels
-from messaging.policies.texts import said
 from messaging.policies.validation import split
 from tenants.actions.policy_history import differences
 from tenants.broker_settings import policy_defaults
@@ -99,12 +99,12 @@ def levels_set(subject: Subject, levels: Levels, scope: Level) -> list[PolicyLev
         policy = found.policy
         nearest = list(Level).index(scope)
         rows = [
-            (_this(level, scope), said(policy, found.set_at[level]) if level in found.set_at else "", level is found.level)
+            (_this(level, scope), value_text(policy, found.set_at[level]) if level in found.set_at else "", level is found.level)
             for level in policy.levels
             if list(Level).index(level) >= nearest
         ]
-        rows.append((_default(policy), said(policy, defaults[policy.name]), found.level is Level.BROKER))
-        shown.append(PolicyLevels(policy.title, rows))
+        rows.append((_default(policy), value_text(policy, defaults[policy.name]), found.level is Level.BROKER))
+        shown.append(PolicyLevels(said(policy.title), rows))
     return shown
 
 
@@ -120,24 +120,25 @@ def _in_force(subject: Subject, levels: Levels, scope: Level) -> list[effective.
 def _row(subject: Subject, levels: Levels, scope: Level) -> SubjectRow:
     policies = [_shown(found, scope) for found in _in_force(subject, levels, scope)]
     first = next((policy for policy in policies if policy.is_set), policies[0])
-    return SubjectRow(subject.name, subject.title, policies, first.is_set, first.source)
+    return SubjectRow(subject.name, said(subject.title), policies, first.is_set, first.source)
 
 
 def _matches(subject: Subject, levels: Levels, scope: Level, words: str) -> bool:
     policies = _in_force(subject, levels, scope)
     if not policies:
         return False
-    texts = [subject.title]
+    searched_in = [subject.title, said(subject.title)]
     for found in policies:
-        texts += [found.policy.name, found.policy.title, found.policy.path, found.policy.meaning, found.text]
-    searched = " ".join(texts).lower()
+        searched_in += [found.policy.name, found.policy.title, found.policy.path, found.policy.meaning, found.text]
+        searched_in += [said(found.policy.title), said(found.policy.meaning), said(found.text)]
+    searched = " ".join(searched_in).lower()
     return all(word in searched for word in words.lower().split())
 
 
 def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
     policy = found.policy
     source = _default(policy) if found.level is Level.BROKER else str(_THE[found.level])
-    return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
+    return InForce(said(policy.title), said(found.text), found.level is scope, source, said(policy.meaning))
 
 
 def _default(policy: Policy) -> str:
@@ -151,8 +152,8 @@ def _this(level: Level, scope: Level) -> str:
 def retention(levels: Levels, defaults: Mapping[str, Any]) -> InForce:
     """Time and size together: the stricter one applies."""
     time, size = one("retention_time_min", levels, defaults), one("retention_size_mb", levels, defaults)
-    limits = [limit.text for limit in (time, size) if limit.text != "unlimited"]
-    text = gettext("not at all") if "not at all" in limits else ", ".join(limits) or gettext("unlimited")
+    limits = [limit.text for limit in (time, size) if limit.text != said("unlimited")]
+    text = gettext("not at all") if said("not at all") in limits else ", ".join(limits) or gettext("unlimited")
     return InForce(gettext("Retention"), text, time.is_set or size.is_set, time.source, time.meaning)
 
 
@@ -204,11 +205,16 @@ def policy_changes(records: Iterable[AuditRecord], subject: Subject | None = Non
 def _line(name: str, before: Any, after: Any) -> str:
     """Message TTL: not set → after 7 d."""
     policy = POLICIES.get(name)
-    title = policy.title if policy is not None else name
+    title = said(policy.title) if policy is not None else name
     return f"{title}: {_value(policy, before)} → {_value(policy, after)}"
+
+
+def value_text(policy: Policy, value: Any) -> str:
+    """In words, with its unit, in the language of the reader."""
+    return said(texts.said(policy, value))
 
 
 def _value(policy: Policy | None, value: Any) -> str:
     if value is None:
         return gettext("not set")
-    return said(policy, value) if policy is not None else str(value)
+    return value_text(policy, value) if policy is not None else str(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.rating.money import CURRENCIES
 from workers.rating.plan import GRADUATED, PACKAGE, PER_UNIT, VOLUME
@@ -49,7 +50,7 @@ class PricePlanForm(forms.Form):
         choice: Any = self.fields["tenant"]
         choice.choices = [("", gettext("no tenant")), *((name, name) for name in tenants)]
         for name, meter in METERS.items():
-            units = [(unit, unit) for unit, one in UNITS.items() if one.dimension == meter.dimension]
+            units = [(unit, said(unit)) for unit, one in UNITS.items() if one.dimension == meter.dimension]
             text = forms.TextInput(attrs=_NUMBER)
             tiers = forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
             self.fields |= {
@@ -73,7 +74,7 @@ class PricePlanForm(forms.Form):
         """For the page: of each meter its title and fields."""
         for name, meter in METERS.items():
             fields = {part: self[f"{part}-{name}"] for part in ("model", "unit", "included", "price", "package", "tiers")}
-            yield {"name": name, "title": meter.title, **fields}
+            yield {"name": name, "title": said(meter.title), **fields}
 
     def plain(self) -> Iterator[forms.BoundField]:
         for name in ("plan", "title", "currency", "in_force_from", "base_fee", "minimum"):

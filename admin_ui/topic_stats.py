@@ -15,6 +15,7 @@ from django.http import QueryDict
 
 from admin_ui.addresses import short_name
 from admin_ui.row_list import Column, list_items
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.problems.kinds import MARKS, ORDER, Kind
 
@@ -203,7 +204,7 @@ def _states(one: Json) -> list[State]:
 def mark_state(kind: str) -> State:
     """Of one of `Kind`."""
     mark = MARKS[Kind(kind)]
-    return State(mark.text, "bad" if mark.serious else "warn", mark.meaning)
+    return State(said(mark.text), "bad" if mark.serious else "warn", said(mark.meaning))
 
 
 def _consumer(subscription: str, one: Json) -> ConsumerRow:

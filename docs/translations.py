@@ -20,8 +20,13 @@ from django.utils.translation.template import templatize
 
 from admin_ui.translation.said import CONTEXT
 from messaging import errors
+from messaging.policies import texts
 from messaging.policies.groups import GROUPS
+from messaging.policies.registry import ENFORCED
 from messaging.problems import steps
+from messaging.problems.kinds import MARKS
+from workers.rating.units import METERS, UNITS
+from workers.schedule import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCALE = ROOT / "admin_ui" / "locale"
@@ -71,9 +76,32 @@ def found() -> Catalog:
     for path in sorted(SAYING):
         for text in raised(path.read_text(encoding="utf-8")):
             catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)], context=CONTEXT)
+    for place, texts_there in (
+        ("messaging/policies/registry.py", of_policies()),
+        ("messaging/problems/kinds.py", (text for mark in MARKS.values() for text in (mark.text, mark.meaning))),
+        ("workers/schedule.py", (task.title for task in TASKS)),
+        ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
+    ):
+        for text in texts_there:
+            catalog.add(text, None, [(place, 0)], context=CONTEXT)
     for group in GROUPS:
         catalog.add(group.title, None, [("messaging/policies/groups.py", 0)])
     return catalog
+
+
+def of_policies() -> Iterator[str]:
+    """Titles, meanings and values of policies."""
+    yield from ("yes", "no", "none", "{value} entries")  # `messaging.policies.texts.said`
+    for group in GROUPS:
+        yield from (subject.title for subject in group.subjects)
+    for policy in ENFORCED.values():
+        yield from (policy.title, policy.meaning, *policy.words.values())
+        if policy.phrase != "{}":
+            yield policy.phrase.replace("{}", "{value}")
+        if policy.unit and not texts.is_duration(policy) and not texts.is_size(policy):
+            yield f"{{value}} {policy.unit}"
+        if policy.unit.isalpha():
+            yield policy.unit
 
 
 def raised(source: str) -> Iterator[str]:

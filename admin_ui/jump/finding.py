@@ -25,6 +25,7 @@ from admin_ui.jump.places import (
     matches,
 )
 from admin_ui.permissions import CONSOLE
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.methods import NAMES_SEARCH
 from messaging.adminrpc.topics import NamesSearch, SearchResult
@@ -127,12 +128,12 @@ class Finder:
     def _policies(self) -> Iterator[Entry]:
         """Of where the person is."""
         words = self.words.split()
-        found = [subject for subject in SUBJECTS.values() if words and matches(words, subject.title, "policy")]
+        found = [subject for subject in SUBJECTS.values() if words and matches(words, subject.title, said(subject.title), "policy")]
         for subject in found[:OF_A_KIND_MAX]:
             name = f"{self.tenant}/{self.namespace}"
             if self.namespace and subject.at(Level.NAMESPACE) and self._may("policies", Resource(self.tenant, name)):
                 entry = self._entry(
-                    gettext("{title}: policy of {name}").format(title=subject.title, name=name),
+                    gettext("{title}: policy of {name}").format(title=said(subject.title), name=name),
                     "policy",
                     "policies",
                     self.tenant,
@@ -140,7 +141,7 @@ class Finder:
                 )
             elif self.tenant and subject.at(Level.TENANT) and self._may("tenant_policies", Resource(self.tenant)):
                 entry = self._entry(
-                    gettext("{title}: policy of {tenant}").format(title=subject.title, tenant=self.tenant),
+                    gettext("{title}: policy of {tenant}").format(title=said(subject.title), tenant=self.tenant),
                     "policy",
                     "tenant_policies",
                     self.tenant,

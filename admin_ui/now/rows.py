@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui.access import resource_of
 from admin_ui.addresses import short_name
 from admin_ui.pages import sentence
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
 from messaging.problems.kinds import MARKS, Kind, Mark
@@ -52,9 +53,9 @@ def row(problem: Problem, actor: Actor) -> Row:
     name, url = crumbs[-1] if crumbs else (links[0].label, links[0].url) if links else ("", "")
     return Row(
         id=_id(problem),
-        mark=mark,
-        sentence=problem.sentence,
-        remedy=sentence(problem.remedy),
+        mark=mark._replace(text=said(mark.text), meaning=said(mark.meaning)),
+        sentence=said(problem.sentence),
+        remedy=sentence(said(problem.remedy)),
         since_ms=problem.since_ms,
         waiting=problem.waiting or (None if kind is Kind.NO_CONSUMER else 0),
         partitions=problem.partitions,

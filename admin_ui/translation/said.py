@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from django.utils.translation import get_language
 
 from admin_ui.translation.catalogs import SOURCES, read_po
+from admin_ui.translation.figures import exact
 
 CONTEXT = "said"
 _PLACE = re.compile(r"\{(\w+)\}")
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,5}")  # a figure as parts below the console write it
 _BEGINNING = 3  # characters by which sentences are found
-_TEXT_MAX = 4_000
+_TEXT_MAX = 1_000  # characters; what is longer is shown as it came
 
 
 class _Sentence(NamedTuple):
@@ -32,7 +34,12 @@ def said(text: str) -> str:
     """`text` in the language of the request. Its values may be such texts too, as in "topic: why"."""
     if not text or len(text) > _TEXT_MAX:
         return text
-    sentences = _sentences((get_language() or "en").partition("-")[0])
+    return _kept((get_language() or "en").partition("-")[0], text)
+
+
+@lru_cache(maxsize=2_048)
+def _kept(language: str, text: str) -> str:
+    sentences = _sentences(language)
     return _said(sentences, text, 0) if sentences else text
 
 
@@ -42,7 +49,7 @@ def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> st
         if match:
             values = {name: _said(sentences, value, depth + 1) if depth < 2 else value for name, value in match.groupdict().items()}
             return _as(text, sentence.translated.format(**values))
-    return text
+    return exact(int(text.replace(",", ""))) if depth and _GROUPED.fullmatch(text) else text
 
 
 def _as(text: str, translated: str) -> str:

@@ -11,6 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.spend_cap_forms import SpendCapForm
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
@@ -45,8 +46,8 @@ def ceilings(request: ConsoleRequest, tenant: str) -> HttpResponse:
 def _shown(ceiling: Ceiling) -> dict[str, object]:
     return {
         "ceiling": ceiling,
-        "title": ceiling.policy.title,
-        "meaning": ceiling.policy.meaning,
+        "title": said(ceiling.policy.title),
+        "meaning": said(ceiling.policy.meaning),
         "look": _LOOKS[ceiling.threshold],
         "width": min(ceiling.used_percent or 0, 100),
         "of_tenant": ceiling.level is Level.TENANT,

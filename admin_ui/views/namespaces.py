@@ -53,7 +53,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         crumbs=crumbs(tenant),
         live_url=live_url(tenant, namespace, **listed.feed_query),
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
-        marks=json.dumps({kind: [mark.text, mark_state(kind).kind, mark.meaning] for kind, mark in MARKS.items()}),
+        marks=json.dumps({kind: [state.text, state.kind, state.meaning] for kind in MARKS for state in (mark_state(kind),)}),
         listed=listed,
         columns=[(key, label, look, *_sorting(asked, key)) for key, label, look in COLUMNS],
         watched=None if listed.watched is None else json.dumps(listed.watched),

@@ -16,6 +16,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import SubjectForm
 from admin_ui.policy_what_if import SPANS, WhatIfRows, shown, span_asked
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.policies import PolicyPreviewAnswer
@@ -238,7 +239,7 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
         form.add_error(None, explain(error))
     else:
         text = gettext("{policy} is inherited from now on.") if inherit else gettext("{policy} was saved and is now in effect.")
-        return text.format(policy=gettext(subject.title)), _Looked()
+        return text.format(policy=said(subject.title)), _Looked()
     return "", _Looked()
 
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from messaging.errors import MagnetarError
 from workers.history import DECISIONS, decide, overview
@@ -49,7 +50,7 @@ def _shown(run: TaskRun) -> dict[str, Any]:
     entry = BY_NAME.get(run.name)
     return {
         "id": run.task_id,
-        "title": entry.title if entry else run.name,
+        "title": said(entry.title) if entry else run.name,
         "arguments": " ".join(run.arguments.values()),
         "by": run.requested_by or "schedule",
         "outcome": run.get_outcome_display(),
