@@ -11,13 +11,15 @@ from messaging.errors import NotReady
 
 
 class Caller:
-    """`tenant`: whose turns and shares it takes; of somebody of no tenant their role or address, "" for the platform itself."""
+    """`tenant`: whose turns and shares it takes; of somebody of no tenant their role or address, "" for the platform itself.
+    `unanswered`: something that was asked for them was not answered in time."""
 
-    __slots__ = ("_ends", "_lock", "left", "tenant")
+    __slots__ = ("_ends", "_lock", "left", "tenant", "unanswered")
 
     def __init__(self, tenant: str = "") -> None:
         self.tenant = tenant
         self.left = False
+        self.unanswered = False
         self._ends: list[Callable[[], object]] = []
         self._lock = threading.Lock()
 

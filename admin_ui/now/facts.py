@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 
 from admin_ui import platform_view
-from admin_ui.translation.figures import exact
+from admin_ui.translation.figures import exact, size, span
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
@@ -46,25 +46,41 @@ def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
     return firing, looked_at if late else None
 
 
+# What a rule measures, as one says it, and the form of its figures.
+_MEASURED: dict[str, tuple[str, Callable[[int], str]]] = {
+    AlertRule.Kind.BACKLOG_ENTRIES: (gettext_lazy("{value} entries wait{where}; it fires at {threshold}"), exact),
+    AlertRule.Kind.BACKLOG_BYTES: (gettext_lazy("{value} wait{where}; it fires at {threshold}"), size),
+    AlertRule.Kind.BACKLOG_AGE_S: (
+        gettext_lazy("the oldest message that waits{where} is {value} old; it fires at {threshold}"),
+        span,
+    ),
+    AlertRule.Kind.NO_CONSUMER: (gettext_lazy("messages wait, and no consumer is connected{where}"), exact),
+    AlertRule.Kind.BLOCKED: (gettext_lazy("consumers take no more{where}"), exact),
+    AlertRule.Kind.MESSAGES_GROW: (
+        gettext_lazy("{value} messages came since the last look{where}; it fires at {threshold}"),
+        exact,
+    ),
+    AlertRule.Kind.PUBLISH_THROTTLED: (
+        gettext_lazy("producers were held back {value} times since the last look{where}; it fires at {threshold}"),
+        exact,
+    ),
+}
+
+
 def _alert(rule: AlertRule) -> Problem:
+    measured, form = _MEASURED[rule.kind]
     namespace = "/".join(rule.topic.partition("://")[2].split("/")[:2])
     where, topic = (
-        gettext(" of subscription {subscription}").format(subscription=rule.subscription) if rule.subscription else "",
+        gettext(" in subscription {subscription}").format(subscription=rule.subscription) if rule.subscription else "",
         rule.topic,
     )
     if rule.is_pattern:  # no topic has that name: the worst of those that match is shown
         topic = next((name for name, _ in rule.by_topic), "")
-        where += gettext(" of the worst topic of {topic}").format(topic=rule.topic.rpartition("/")[2])
+        where += gettext(" in the worst topic of {topic}").format(topic=rule.topic.rpartition("/")[2])
     return Problem(
         kind=Kind.ALERT,
         id=rule.id,
-        sentence=gettext("{name}: {kind}{where} is {value}; it fires at {threshold}.").format(
-            name=rule.name,
-            kind=rule.get_kind_display(),
-            where=where,
-            value=exact(rule.value),
-            threshold=exact(rule.threshold),
-        ),
+        sentence=f"{rule.name}: {measured.format(where=where, value=form(rule.value), threshold=form(rule.threshold))}.",
         since_ms=_ms(rule.above_since),
         tenant=rule.tenant,
         namespace=namespace,

@@ -62,7 +62,8 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
     may_read = request.actor.may(Action.MESSAGE_READ, topic_resource(name))
     if may_read:
         try:
-            listed = list_delayed(name, key, request.GET.get("after", ""), SHOWN, masks_of(request.actor, name))
+            masks, after = masks_of(request.actor, name), request.GET.get("after", "")
+            listed = broker.ask(lambda _: list_delayed(name, key, after, SHOWN, masks))
         except MagnetarError as error:
             problem = sentence(error.message if isinstance(error, NotAuthorized) else broker.why(error))
     return show(

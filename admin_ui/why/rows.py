@@ -97,7 +97,7 @@ class Place:
         return [self._row(step, held_at) for step in steps]
 
     def _row(self, step: ExplainStep, held_at: str) -> StepRow:
-        word, badge = state_of(step.state)
+        word, badge = state_of(step.step, step.state)
         total = next((step.facts[name] for name in ("stuck", "standby", "producers", "consumers") if name in step.facts), 0)
         return StepRow(
             step=step.step,
@@ -116,9 +116,12 @@ class Place:
 
     # --- who has set it
 
-    def _set_by(self, step: str) -> PolicySource | None:
+    def _set_policy(self, step: str) -> PolicyInForce | None:
         set_ones = [self._policies[name] for name in POLICIES.get(step, ()) if name in self._policies]
-        found = next((one for one in set_ones if one.level is not Level.BROKER), None)
+        return next((one for one in set_ones if one.level is not Level.BROKER), None)
+
+    def _set_by(self, step: str) -> PolicySource | None:
+        found = self._set_policy(step)
         if found is None:
             return None
         blame = self._blame(found.level).get(found.policy.name)
@@ -164,7 +167,8 @@ class Place:
         elif route == "month_ahead":
             args = args[:1]
         elif route == "topic_policies":
-            query = f"?policy={SUBJECT_OF[POLICIES[step][0]].name}#policy"
+            found = self._set_policy(step)  # that which holds: a dispatch rate is of the subscription, or of the topic
+            query = f"?policy={SUBJECT_OF[found.policy.name if found else POLICIES[step][0]].name}#policy"
         elif route == "topic_disconnect":
             query = f"?{urlencode({'kind': 'consumer', 'subscription': self.subscription})}"
         parts = dict(zip(("tenant", "namespace", "topic"), args, strict=False))

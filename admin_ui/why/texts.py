@@ -60,8 +60,11 @@ def title_of(step: str) -> str:
     return str(TITLES[step]) if step in TITLES else step
 
 
-def state_of(state: str) -> tuple[str, str]:
+def state_of(step: str, state: str) -> tuple[str, str]:
+    """What expired is held by nothing: it is gone."""
     word, style = STATES.get(state, (state, ""))
+    if step == Step.EXPIRY and state == StepState.SLOWS:
+        word = gettext("removed some")
     return str(word), style
 
 

@@ -109,7 +109,7 @@ def test_alerts_are_shown_to_those_who_may_see_them(world: ConsoleBroker, browse
     world.set_problems()
     _alert("acme", "persistent://acme/orders/placed")
     page = text(browse("owner"), "/now")
-    assert marks(page) == ["ALERT"] and "Too much: Backlog Entries is 12; it fires at 10." in page
+    assert marks(page) == ["ALERT"] and "Too much: 12 entries wait; it fires at 10." in page
     assert marks(text(browse("teammate"), "/now")) == []
 
 
@@ -123,7 +123,7 @@ def test_an_alert_of_a_pattern_leads_to_its_rule_and_to_the_worst_topic(world: C
     set_member(platform_actor(), "acme", "teammate", "operator")
     for who in ("owner", "teammate"):
         page = text(browse(who), "/now")
-        assert "Backlog Entries of the worst topic of pay-* is 12" in page and f'{NAMESPACE}/topics/pay-b"' in page, who
+        assert "12 entries wait in the worst topic of pay-*;" in page and f'{NAMESPACE}/topics/pay-b"' in page, who
         assert f"/tenants/acme/alerts/{AlertRule.unscoped.get().id}" in page and "topics/pay-*" not in page, who
 
 

@@ -1,23 +1,50 @@
-// [data-refreshed="id"]: says when the element of that id, which htmx refreshes, was last known to be true. A page whose server is gone
-// says so, and what it shows fades.
+// What htmx asks for again and again says when it could not be had: it fades, a notice above it says since when it is not of now, and both
+// go once it is. [data-as-of="id"] says as of when the element of that id is. A console that hangs is not waited for longer than WAIT_MS.
 
 import { clock } from "./format.js";
 import { say } from "./words.js";
 
-for (const label of document.querySelectorAll("[data-refreshed]")) {
-  const id = label.dataset.refreshed;
-  let lastMs = Number(document.getElementById(id)?.dataset.at) || Date.now();
-  const show = (failed) => {
-    const text = failed ? say("Not refreshed since {0}", clock(lastMs)) : say("as of {0}", clock(lastMs));
-    if (failed) label.setAttribute("role", "status"); else label.removeAttribute("role"); // only what is wrong is read out
-    if (label.textContent !== text) label.textContent = text;
-    label.classList.toggle("faint", !failed);
-    document.getElementById(id)?.classList.toggle("stale", failed);
-  };
-  show(false);
-  document.addEventListener("htmx:afterRequest", (event) => {
-    if (!event.detail.pathInfo.requestPath.startsWith("/now")) return;
-    if (event.detail.successful) lastMs = Date.now();
-    show(!event.detail.successful);
-  });
+const WAIT_MS = 15_000;
+const refreshed = new Map(); // path -> when what it answers was last known to be true, and the notice while it is not
+const loaded = Date.now();
+
+const polls = (element) => element.getAttribute?.("hx-trigger")?.includes("every") ?? false;
+const pathOf = (event) => event.detail.pathInfo.requestPath.split("?")[0];
+
+function stateOf(path, element) {
+  if (!refreshed.has(path)) refreshed.set(path, { atMs: Number(element.dataset.at) || loaded, notice: null });
+  return refreshed.get(path);
 }
+
+function failed(state, element) {
+  element.classList.add("stale");
+  const notice = state.notice ?? document.createElement("p");
+  notice.classList.add("notice", "notice-warn");
+  notice.role = "status";
+  const text = say("Not refreshed since {0}: the console does not respond. This page goes on by itself.", clock(state.atMs));
+  if (notice.textContent !== text) notice.textContent = text;
+  if (!state.notice) element.before(state.notice = notice);
+}
+
+function told(element) {
+  const label = document.querySelector(`[data-as-of="${CSS.escape(element.id)}"]`);
+  if (label) label.textContent = say("as of {0}", clock(stateOf(element.getAttribute("hx-get").split("?")[0], element).atMs));
+}
+
+document.addEventListener("htmx:configRequest", (event) => {
+  if (polls(event.detail.elt)) event.detail.timeout = WAIT_MS;
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  const asked = event.detail.elt;
+  if (!polls(asked)) return;
+  const path = pathOf(event), state = stateOf(path, asked);
+  if (!event.detail.successful) return failed(state, asked);
+  state.atMs = Date.now();
+  state.notice?.remove();
+  state.notice = null;
+  for (const element of document.querySelectorAll(".stale[hx-get]")) if (element.getAttribute("hx-get").split("?")[0] === path) element.classList.remove("stale");
+  told(document.getElementById(asked.id) ?? asked);
+});
+
+for (const label of document.querySelectorAll("[data-as-of]")) told(document.getElementById(label.dataset.asOf));

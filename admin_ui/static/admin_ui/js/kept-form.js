@@ -1,0 +1,40 @@
+// A form in which something was typed is sent only while the console answers: else the browser would show a page of its own in its place,
+// and what was typed would be lost. Nothing is sent again by itself.
+
+import { say } from "./words.js";
+
+const WAIT_MS = 5_000;
+const asking = new WeakSet(), answered = new WeakSet();
+
+async function answers() {
+  try {
+    await fetch(document.querySelector("link[rel=icon]").href, { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(WAIT_MS) });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function tell(form) {
+  const notice = form.querySelector(":scope > [data-not-sent]") ?? document.createElement("p");
+  notice.classList.add("notice", "notice-bad");
+  notice.dataset.notSent = "";
+  notice.role = "alert";
+  notice.textContent = say("Nothing was sent: the console does not respond. What you typed is still here; try again in a moment.");
+  form.prepend(notice);
+}
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target, button = event.submitter;
+  const typed = form.querySelector("input:not([type=hidden]), textarea, select");
+  if (event.defaultPrevented || form.getAttribute("method")?.toLowerCase() !== "post" || form.hasAttribute("hx-post") || !typed) return;
+  if (answered.delete(form)) return;
+  event.preventDefault();
+  if (asking.has(form)) return;
+  asking.add(form);
+  const there = await answers();
+  asking.delete(form);
+  if (!there) return tell(form);
+  answered.add(form);
+  form.requestSubmit(button);
+});
