@@ -233,7 +233,8 @@ def over_the_admin_api_to_a_message(w: World) -> Outcome:
     body = {"ledgerId": ids[1].ledger_id(), "entryId": ids[1].entry_id(), "partitionIndex": -1}
     path = f"{topic_path(topic)}/subscription/s/resetcursor"
     statuses = [w.admin("POST", path, body).status, w.admin("POST", path, {**body, "isExcluded": True}).status]
-    return [statuses, rest(consumer, 700)]
+    # Where the client came back between the two, it was given them after the first as well.
+    return [statuses, rest(consumer, 700)[-3:]]
 
 
 def to_where_it_is_already(w: World) -> Outcome:
