@@ -191,8 +191,8 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--postgresql", default="", help="URL of a server: everything is in a new database there, not in files")
     chosen = parser.parse_args()
-    if chosen.postgresql and chosen.brokers != 1:
-        parser.error("several brokers of one machine have their logs in files: with --postgresql choose --brokers 1")
+    if chosen.postgresql and chosen.brokers != 1 and chosen.commit == LAST_RELEASE and not chosen.installed:
+        parser.error(f"{LAST_RELEASE} has one broker on PostgreSQL: choose --brokers 1, or a later release with --from")
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
         database = stack.enter_context(other_database(chosen.postgresql)) if chosen.postgresql else ""

@@ -7,6 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from kazoo.client import KazooClient
 
@@ -14,7 +15,7 @@ from controlplane.backup.bookies import BookieLedgers, verify_ledgers
 from controlplane.backup.brokers import HeldBrokers, running_brokers
 from controlplane.backup.copies import Copies
 from controlplane.backup.manifest import BackupManifest, Formats, Kept
-from controlplane.backup.restore import verify
+from controlplane.backup.restore import restore, verify
 from controlplane.backup.take import take
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
 from messaging.bookkeeper_url import BookkeeperUrl
@@ -22,6 +23,7 @@ from messaging.settings import ConfigError
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
 from messaging.storage.ledger_store import Fence
 from tests.benchmarks.real_broker import RealBroker
+from tests.compat.stock import Stock, receive
 from tests.support.bookkeeper import install
 from tests.support.bookkeeper.cluster import Cluster
 from tests.support.bookkeeper.copied_stores import ends_of, held
@@ -139,3 +141,28 @@ def test_brokers_of_other_machines_are_held_as_well(real_cluster: Cluster, tmp_p
     finally:
         for broker in brokers:
             broker.close()
+
+
+def test_what_a_broker_that_was_killed_had_answered_is_in_a_backup_taken_then(real_cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing runs: the ledgers that it left open are closed as the next start would, and read."""
+    topic = "persistent://public/default/kept"
+    stores = [f"bookkeeper://{real_cluster.hosts}/ledgers?store={name}" for name in ("killed", "killed-restored")]
+    (tmp_path / "data").mkdir()
+    broker = RealBroker(tmp_path / "data", ledger_url=stores[0], message_bytes_max=1 << 20)
+    stock = Stock(broker.addresses["broker_url"], tmp_path / "client.log")
+    stock.client().subscribe(topic, "reading").close()
+    producer = stock.client().create_producer(topic)
+    ids = [str(producer.send(b"%d" % number)) for number in range(100)]
+    broker.kill()
+    stock.close()
+    made = take(broker.settings, tmp_path / "backups")
+    restored = msgspec.structs.replace(broker.settings, data_dir=str(tmp_path / "restored"), ledger_url=stores[1])
+    assert not restore(restored, made).running
+    broker = RealBroker(tmp_path / "restored", ledger_url=stores[1], message_bytes_max=1 << 20)
+    stock = Stock(broker.addresses["broker_url"], tmp_path / "client.log")
+    received = receive(stock.client().subscribe(topic, "reading"), 100)
+    assert [(str(message.message_id()), message.data()) for message in received] == [
+        (message_id, b"%d" % number) for number, message_id in enumerate(ids)
+    ]
+    stock.close()
+    broker.close()

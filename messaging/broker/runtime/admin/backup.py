@@ -41,7 +41,7 @@ class BackupHandlers:
     @answers(BACKUP_HOLD)
     async def hold(self, request: BackupHold) -> BackupHeld:
         if self._backup_id:
-            raise Conflict("another backup is under way: wait for its end, or a minute if it was killed")
+            raise Conflict("another backup is under way: wait for its end, or two minutes if it was killed")
         store = self._broker.storage.ledgers
         if not isinstance(store, HeldStore):
             raise NotReady("where this broker keeps its messages cannot be copied while it runs: docs/backup.md says what can be")
