@@ -27,8 +27,9 @@ class Publisher(Receipts):
     """To one topic, until it is closed. On topics that are not persistent one message waits for its receipt at a time: else one
     that is sent again may come after its successor, which is nobody's fault."""
 
-    def __init__(self, client: pulsar.Client, topic: str) -> None:
+    def __init__(self, client: pulsar.Client, topic: str, pause_s: float = PAUSE_S) -> None:
         super().__init__(topic)
+        self._pause_s = pause_s
         self._name = topic.rpartition("/")[2]
         self._producer = client.create_producer(
             topic, "campaign", send_timeout_millis=0, batching_enabled=self.persistent, batching_max_publish_delay_ms=5
@@ -46,7 +47,7 @@ class Publisher(Receipts):
             sent = Sent(f"{self._name}-k{number % KEYS}", number)
             self._producer.send_async(sent.payload, self._answer(sent, time.monotonic()), partition_key=sent.key)
             number += 1
-            self._closed.wait(PAUSE_S)  # an application with something else to do
+            self._closed.wait(self._pause_s)  # an application with something else to do
 
     def _answer(self, sent: Sent, published_s: float) -> Callable[[pulsar.Result, object], None]:
         def answered(result: pulsar.Result, message_id: object) -> None:

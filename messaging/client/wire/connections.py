@@ -11,7 +11,7 @@ from messaging.client.errors import from_wire
 from messaging.client.failures import ConnectionLost, Unreachable
 from messaging.client.wire.connection import Connection, Token
 from messaging.client.wire.transports import Connector
-from messaging.errors import InvalidValue, MagnetarError, NotFound, PlatformError
+from messaging.errors import InvalidValue, MagnetarError, NotFound, NotReady, PlatformError
 from messaging.protocol import pulsar_pb2 as pb
 
 REDIRECTS_MAX = 20
@@ -133,8 +133,16 @@ class Connections:
         return answer.partitions
 
     async def lookup(self, topic: str) -> Connection:
-        """A connection to the broker that serves the topic."""
-        connection = await self.to_service()
+        """A connection to the broker that serves the topic. A broker that cannot answer now, since it is cut off from the others,
+        says so: then the next one of the service URL is asked."""
+        for _ in self.service[1:]:
+            try:
+                return await self._lookup_from(await self.to_service(), topic)
+            except NotReady:
+                continue
+        return await self._lookup_from(await self.to_service(), topic)
+
+    async def _lookup_from(self, connection: Connection, topic: str) -> Connection:
         authoritative = False
         for _ in range(REDIRECTS_MAX):
             request = pb.Lookup(topic=topic, request_id=0, authoritative=authoritative)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
 import sys
 import tempfile
@@ -34,7 +35,8 @@ def main() -> int:
     parser.add_argument("--machines", action="store_true", help="a network namespace for each broker, and PostgreSQL in one")
     parser.add_argument("--bookies", action="store_true", help="with --machines: messages on bookies, each in a namespace too")
     parser.add_argument("--only", default="", help="what may happen, with commas, such as 'cut_off,kill'")
-    parser.add_argument("--keep", default="", help="a folder for what the processes write")
+    parser.add_argument("--pause-ms", type=int, default=100, help="of each publisher after a message; longer for a busy machine")
+    parser.add_argument("--keep", default="", help="a folder for what the processes write, and for figures.json")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     chosen = parser.parse_args()
     missing = programs.missing()
@@ -49,18 +51,22 @@ def main() -> int:
             folder,
             chosen.seed,
             stop_s=chosen.stop_s,
+            pause_s=chosen.pause_ms / 1000,
             programs=[] if missing else [programs.JAVA, programs.GO],
             faults=_only(platform, chosen.only),
             progress=lambda line: print(line, flush=True),
         )
-        asyncio.run(campaign.run(chosen.rounds))
+        try:
+            asyncio.run(campaign.run(chosen.rounds))
+        finally:
+            (folder / "figures.json").write_text(json.dumps(campaign.again_s))
     rounds = ", ".join(f"{count} {kind}" for kind, count in sorted(campaign.rounds.items()))
     print(
         f"kept: {campaign.receipts} receipts and {campaign.acknowledged} answered acknowledgements (seed {chosen.seed}; {rounds})"
     )
-    for what, took_s in campaign.again_s.items():
+    for what, took_s in sorted(campaign.again_s.items()):
         median, p99 = statistics.median(took_s), share(took_s, 0.99)
-        print(f"first receipt after a {what}: median {median:.2f} s, p99 {p99:.2f} s, of {len(took_s)} topics")
+        print(f"first receipt after {what}: median {median:.2f} s, p99 {p99:.2f} s, of {len(took_s)} topics")
     return 0
 
 

@@ -38,7 +38,7 @@ TYPES = ("Key_Shared", "Failover", "Exclusive")
 class Campaign:
     """`programs`: clients of other languages, each a publisher and consumers of every kind of subscription. `stop_s`: how long a
     broker that is stopped stands still. `faults`: what may happen; by default all that the platform allows. `lasts_s`: how long
-    what others can do without is away."""
+    what others can do without is away. `pause_s`: of each publisher, after a message."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Campaign:
         programs: Sequence[str] = (),
         faults: dict[Fault, int] | None = None,
         lasts_s: Sequence[float] = LASTS_S,
+        pause_s: float = 0.1,
         progress: Callable[[str], object] = lambda line: None,
     ) -> None:
         self.platform, self.folder, self.stop_s = platform, folder, stop_s
@@ -59,7 +60,7 @@ class Campaign:
         self.publishers: list[Receipts] = []
         self.subscriptions: list[Deliveries] = []
         self.programs: list[Program] = []
-        self._languages, self._faults, self._lasts_s, self._progress = programs, faults, lasts_s, progress
+        self._languages, self._faults, self._lasts_s, self._pause_s, self._progress = programs, faults, lasts_s, pause_s, progress
         self._tasks: list[asyncio.Task[None]] = []
         self._owners: dict[str, set[str]] = {}
 
@@ -101,8 +102,11 @@ class Campaign:
     def wait(seconds: float) -> None:
         threading.Event().wait(max(0.0, seconds))
 
-    def again(self, since_s: float, others_than: Collection[str] = ()) -> None:
-        """Each topic, but for some, had a receipt for a message that was published since."""
+    def again(
+        self, since_s: float, others_than: Collection[str] = (), *, after: str = "", topics: Collection[str] | None = None
+    ) -> None:
+        """Each topic, but for some, had a receipt for a message that was published since. `after`: what is measured, of these
+        `topics`; by default all that went on."""
         waiting = {publisher for publisher in self.publishers if publisher.topic not in others_than}
         for publisher in waiting:
             publisher.watch(since_s)
@@ -117,6 +121,11 @@ class Campaign:
             self.check()
             told = ", ".join(f"{each.topic} ({self._told_to_others(each.topic)})" for each in waiting)
             raise AssertionError(f"no receipt since: {told}") from None
+        if after:
+            measured = [
+                each for each in self.publishers if each.topic not in others_than and (topics is None or each.topic in topics)
+            ]
+            self.again_s[after] += [each.first_s - since_s for each in measured]
 
     def _told_to_others(self, topic: str) -> str:
         """Whether it is the topic, or its publisher."""
@@ -129,10 +138,6 @@ class Campaign:
             return f"a new client cannot publish there: {error}"
         finally:
             client.close()
-
-    def measure(self, what: str, topics: Collection[str], since_s: float) -> None:
-        """How long it took these to go on, after `again`."""
-        self.again_s[what] += [each.first_s - since_s for each in self.publishers if each.topic in topics]
 
     # --- its life
 
@@ -193,12 +198,12 @@ class Campaign:
         )
         # Partitions one by one: a publisher of its own tells when each goes on.
         parts = [part for topic in self.topics for part in _parts(topic)]
-        self.publishers = [Publisher(self._stock, topic) for topic in [*parts, PASSING]]
+        self.publishers = [Publisher(self._stock, topic, self._pause_s) for topic in [*parts, PASSING]]
 
     def _start_others(self, client: Client) -> None:
         consumers = [Consumer(client, topic) for topic in [*self.topics, PASSING]]
         url, token, topic = self.platform.websocket_url, self.platform.admin_token, f"{FLEET}/websocket"
-        publisher, consumer = WebsocketPublisher(url, token, topic), WebsocketConsumer(url, token, topic)
+        publisher, consumer = WebsocketPublisher(url, token, topic, self._pause_s), WebsocketConsumer(url, token, topic)
         self.publishers.append(publisher)
         self.subscriptions += [*consumers, consumer]
         self._tasks = [consumer.task, *(each.task for each in consumers)]
@@ -213,11 +218,11 @@ class Campaign:
             self.publishers += program.publishers.values()
             self.subscriptions += program.subscriptions.values()
 
-    @staticmethod
-    def _publish(program: Program) -> None:
+    def _publish(self, program: Program) -> None:
+        pause_ms = round(self._pause_s * 1000)
         for prefix in (FLEET, ONCE):
-            program.publish(f"{prefix}/{program.language}-batched", batched=True)
-            program.publish(f"{prefix}/{program.language}-single", batched=False)
+            program.publish(f"{prefix}/{program.language}-batched", batched=True, pause_ms=pause_ms)
+            program.publish(f"{prefix}/{program.language}-single", batched=False, pause_ms=pause_ms)
 
     def _consume(self, program: Program) -> None:
         """Its own messages, and those of the others."""
@@ -246,7 +251,9 @@ class Campaign:
                 self.check()
             except AssertionError as error:
                 raise AssertionError(f"round {number}, {name}: {error}") from None
-            self._progress(f"{number}: {name}, {time.monotonic() - begun_s:.1f} s, {self.receipts} receipts")
+            last = max(self.publishers, key=lambda publisher: publisher.first_s)
+            took = f"{number}: {name}, {time.monotonic() - begun_s:.1f} s, {self.receipts} receipts"
+            self._progress(f"{took}; the last one to go on was {last.topic}")
 
     @property
     def receipts(self) -> int:
@@ -326,7 +333,7 @@ class Campaign:
         for publisher in self.publishers:
             if publisher.persistent:
                 stored = [Sent.read(message.payload) async for message in messages(client, publisher.topic)]
-                _check_stored(publisher, stored)
+                check_stored(publisher, stored)
                 receipts[publisher.topic] = publisher.receipts
         for subscription in self.subscriptions:
             if subscription.persistent:
@@ -336,7 +343,7 @@ class Campaign:
                 assert not missing, f"{what}: {len(missing)} with a receipt never came, first {min(missing)}"
 
 
-def _check_stored(publisher: Receipts, stored: Iterable[Sent]) -> None:
+def check_stored(publisher: Receipts, stored: Iterable[Sent]) -> None:
     counts = Counter(stored)
     lost = publisher.receipts - set(counts)
     assert not lost, f"{publisher.topic}: {len(lost)} with a receipt are gone, first {min(lost)}"

@@ -48,8 +48,8 @@ def _kill(campaign: Campaign, names: list[str]) -> None:
     begun_s = time.monotonic()
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    campaign.again(begun_s)
-    campaign.measure("kill", topics, begun_s)
+    what = "kill of all brokers" if len(names) == len(campaign.platform.names) else "kill of a broker"
+    campaign.again(begun_s, after=what, topics=topics)
 
 
 def stop(campaign: Campaign) -> None:
@@ -65,9 +65,9 @@ def stop(campaign: Campaign) -> None:
     try:
         if witness is not None:
             witness.publish()
-        campaign.again(begun_s, others_than=() if platform.shared else topics)
-        if platform.shared:
-            campaign.measure("stop", topics, begun_s)
+        campaign.again(
+            begun_s, () if platform.shared else topics, after="stop of a broker" if platform.shared else "", topics=topics
+        )
         campaign.wait(begun_s + campaign.stop_s - time.monotonic())
     finally:
         send_signal(platform, name, signal.SIGCONT)
@@ -86,15 +86,14 @@ def move(campaign: Campaign) -> None:
     topic = campaign.a_topic()
     begun_s = time.monotonic()
     campaign.unload(topic)
-    campaign.again(begun_s)
-    campaign.measure("move", {topic}, begun_s)
+    campaign.again(begun_s, after="move of a bundle", topics={topic})
 
 
 def split(campaign: Campaign) -> None:
     """The bundle of some topic, after which its parts may go to different brokers."""
     begun_s = time.monotonic()
-    campaign.split(campaign.a_topic())
-    campaign.again(begun_s)
+    campaign.split(topic := campaign.a_topic())
+    campaign.again(begun_s, after="split of a bundle", topics={topic})
 
 
 def drain(campaign: Campaign) -> None:
@@ -103,8 +102,7 @@ def drain(campaign: Campaign) -> None:
     topics = campaign.topics_of(name)
     begun_s = time.monotonic()
     send_signal(campaign.platform, name, signal.SIGTERM)
-    campaign.again(begun_s)
-    campaign.measure("drain", topics, begun_s)
+    campaign.again(begun_s, after="drain of a broker", topics=topics)
 
 
 # --- the network
@@ -131,26 +129,27 @@ def _cut_broker(campaign: Campaign, kind: str, *others: str, hears: bool = False
     topics = campaign.topics_of(name)
     lasts_s = campaign.lasts_s()
     with _cut(campaign, name, *others, hears=hears, heard=heard) as begun_s:
-        campaign.again(begun_s, others_than=() if lasts_s == LONG_S else topics)
         if lasts_s == LONG_S:
-            campaign.measure(kind, topics, begun_s)
+            campaign.again(begun_s, after=kind, topics=topics)
+        else:
+            campaign.again(begun_s, others_than=topics)
         campaign.wait(begun_s + lasts_s - time.monotonic())
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after=f"end of: {kind}", topics=topics)
 
 
 def cut_from_metadata(campaign: Campaign) -> None:
     """Its clients still reach it."""
-    _cut_broker(campaign, "cut from metadata", POSTGRESQL)
+    _cut_broker(campaign, "cut of a broker from PostgreSQL", POSTGRESQL)
 
 
 def half_cut_from_metadata(campaign: Campaign) -> None:
     """What it sends arrives and no answer does, or the other way round."""
     hears = campaign.chance.random() < 0.5
-    _cut_broker(campaign, "half cut from metadata", POSTGRESQL, hears=hears, heard=not hears)
+    _cut_broker(campaign, "half cut of a broker from PostgreSQL", POSTGRESQL, hears=hears, heard=not hears)
 
 
 def cut_off(campaign: Campaign) -> None:
-    _cut_broker(campaign, "cut off")
+    _cut_broker(campaign, "cut of a broker from all")
 
 
 def cut_from_clients(campaign: Campaign) -> None:
@@ -158,14 +157,14 @@ def cut_from_clients(campaign: Campaign) -> None:
     name = campaign.a_broker()
     with _cut(campaign, name, HOST):
         campaign.wait(campaign.lasts_s())
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after="end of: cut of a broker from clients", topics=campaign.topics_of(name))
 
 
 def cut_from_a_broker(campaign: Campaign) -> None:
     """Two brokers do not reach each other."""
     one, other = campaign.chance.sample(campaign.platform.names, 2)
     with _cut(campaign, one, other) as begun_s:
-        campaign.again(begun_s)
+        campaign.again(begun_s, after="cut between two brokers")
         campaign.wait(campaign.lasts_s())
     campaign.again(time.monotonic())
 
@@ -177,13 +176,13 @@ def cut_and_kill(campaign: Campaign) -> None:
         campaign.wait(campaign.chance.uniform(0, LEASE_S))
         send_signal(campaign.platform, other, signal.SIGKILL)
         campaign.wait(begun_s + LEASE_S - time.monotonic())
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after="end of: cut of one broker, kill of another")
 
 
 def cut_off_the_database(campaign: Campaign) -> None:
     with _cut(campaign, POSTGRESQL):
         campaign.wait(campaign.chance.choice((2.0, LEASE_S / 2, 2 * LEASE_S)))
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after="end of: cut of PostgreSQL from all")
 
 
 def stop_the_database(campaign: Campaign) -> None:
@@ -194,7 +193,7 @@ def stop_the_database(campaign: Campaign) -> None:
         campaign.wait(campaign.chance.choice((2.0, LEASE_S / 2, 2 * LEASE_S)))
     finally:
         server.signal(signal.SIGCONT)
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after="end of: stop of PostgreSQL")
 
 
 def restart_the_database(campaign: Campaign) -> None:
@@ -203,7 +202,7 @@ def restart_the_database(campaign: Campaign) -> None:
     server.crash()
     campaign.wait(campaign.chance.uniform(0, 5))
     server.start()
-    campaign.again(time.monotonic())
+    campaign.again(time.monotonic(), after="start of PostgreSQL")
 
 
 # --- bookies and ZooKeeper
@@ -227,7 +226,7 @@ def _kill_store(campaign: Campaign, name: str) -> None:
     begun_s = time.monotonic()
     try:
         if name != ZOOKEEPER:
-            campaign.again(begun_s)
+            campaign.again(begun_s, after="kill of a bookie")
         campaign.wait(begun_s + campaign.chance.uniform(1, 2 * LEASE_S) - time.monotonic())
     finally:
         server.start()
@@ -249,7 +248,7 @@ def _stop_store(campaign: Campaign, name: str) -> None:
     begun_s = time.monotonic()
     try:
         if name != ZOOKEEPER:
-            campaign.again(begun_s)
+            campaign.again(begun_s, after="stop of a bookie")
         campaign.wait(begun_s + campaign.lasts_s() - time.monotonic())
     finally:
         server.go_on()
@@ -258,15 +257,16 @@ def _stop_store(campaign: Campaign, name: str) -> None:
 
 def cut_off_a_bookie(campaign: Campaign) -> None:
     with _cut(campaign, _a_bookie(campaign)) as begun_s:
-        campaign.again(begun_s)
+        campaign.again(begun_s, after="cut of a bookie from all")
         campaign.wait(begun_s + campaign.lasts_s() - time.monotonic())
     campaign.again(time.monotonic())
 
 
 def cut_from_a_bookie(campaign: Campaign) -> None:
     """One broker does not reach one bookie."""
-    with _cut(campaign, campaign.a_broker(), _a_bookie(campaign)) as begun_s:
-        campaign.again(begun_s)
+    name = campaign.a_broker()
+    with _cut(campaign, name, _a_bookie(campaign)) as begun_s:
+        campaign.again(begun_s, after="cut of a broker from a bookie", topics=campaign.topics_of(name))
         campaign.wait(begun_s + campaign.lasts_s() - time.monotonic())
     campaign.again(time.monotonic())
 
@@ -287,8 +287,7 @@ def kill_broker_and_bookie(campaign: Campaign) -> None:
     send_signal(campaign.platform, name, signal.SIGKILL)
     begun_s = time.monotonic()
     try:
-        campaign.again(begun_s)
-        campaign.measure("kill of broker and bookie", topics, begun_s)
+        campaign.again(begun_s, after="kill of a broker and a bookie", topics=topics)
     finally:
         server.start()
         server.wait()

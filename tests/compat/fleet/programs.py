@@ -58,7 +58,7 @@ class Program:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def publish(self, topic: str, *, batched: bool, pause_ms: int = 100) -> None:
+    def publish(self, topic: str, *, batched: bool, pause_ms: int) -> None:
         self.publishers[topic] = Receipts(topic)
         self._tell(f"publish {topic} {topic.rpartition('/')[2]} {'batched' if batched else 'single'} {pause_ms}")
 

@@ -14,7 +14,6 @@ import websockets
 
 from tests.compat.receipts import Deliveries, Receipts, Sent
 
-PAUSE_S = 0.1
 AGAIN_S = 0.5
 ANSWER_S = 15.0  # after that the WebSocket is given up; a browser would wait for ever where a machine is gone
 # From the beginning: the publisher may come first.
@@ -34,8 +33,9 @@ async def _pause(ended: asyncio.Event, seconds: float) -> None:
 class WebsocketPublisher(Receipts):
     """One message at a time."""
 
-    def __init__(self, url: str, token: str, topic: str) -> None:
+    def __init__(self, url: str, token: str, topic: str, pause_s: float) -> None:
         super().__init__(topic)
+        self._pause_s = pause_s
         self._name = topic.rpartition("/")[2]
         self._loop = asyncio.get_running_loop()
         self._url = f"{url}/ws/v2/producer/{_path(topic)}"
@@ -51,7 +51,7 @@ class WebsocketPublisher(Receipts):
                     while not self._closing.is_set():
                         await self._publish(connection, waiting[0])
                         waiting[0] += 1
-                        await _pause(self._closing, PAUSE_S)
+                        await _pause(self._closing, self._pause_s)
             except _GONE:
                 await _pause(self._closing, AGAIN_S)
 

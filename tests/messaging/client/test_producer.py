@@ -210,6 +210,17 @@ async def test_opening_is_refused_at_once_or_after_its_time(broker: ScriptedBrok
             await opening
 
 
+async def test_a_broker_that_cannot_look_up_now_is_not_the_only_one_that_is_asked(broker: ScriptedBroker) -> None:
+    """Two hosts took turns, for two requests of each attempt: one that was cut off from the others was asked about every topic."""
+    refused = pb.LookupResponse(request_id=0, response=pb.LookupResponse.Failed, error=pb.ServiceNotReady, message="cut off")
+    there = pb.LookupResponse(request_id=0, response=pb.LookupResponse.Connect, broker_service_url="pulsar://well:1")
+    answers = [there, refused]
+    broker.lookup = lambda request: answers.pop()
+    async with broker.client("pulsar://well:1,cut-off:1") as client:
+        await asyncio.wait_for(client.create_producer(TOPIC), 20)  # time stands still: there is no second attempt
+    assert not answers and {address.host for address in broker.addresses} == {"well", "cut-off"}
+
+
 async def test_a_lookup_is_followed_to_another_broker(broker: ScriptedBroker) -> None:
     def lookup(request: pb.Lookup) -> pb.LookupResponse:
         if len(broker.connections) == 1:

@@ -92,6 +92,8 @@ public class Campaign {
                 case "consume" -> { // topic, subscription, type
                     Consumer<byte[]> consumer = client.newConsumer().topic(words[1]).subscriptionName(words[2])
                             .subscriptionType(SubscriptionType.valueOf(words[3])).isAckReceiptEnabled(true)
+                            // In groups, what waits while there is no connection is given up, and counts as answered with the next group.
+                            .acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS)
                             .enableBatchIndexAcknowledgment(true)
                             .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest).subscribe();
                     Thread thread = new Thread(() -> consume(consumer, words[1], words[2]));
