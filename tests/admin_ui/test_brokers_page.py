@@ -59,7 +59,7 @@ def test_it_shows_brokers_their_bundles_and_what_the_policies_say(browse: Browse
     assert "Away: it has not renewed its session." in page
     assert "It has no bundles." in text(browse("superuser"), f"{PAGE}?broker=broker-2")
     set_isolation_policy(platform_actor(), "gold", GOLD._replace(primary=("gone",), secondary=()))
-    assert "isolation policy gold names no broker that runs" in text(browse("superuser"))
+    assert "Isolation policy gold names no broker that runs" in text(browse("superuser"))
 
 
 def test_a_policy_is_set_changed_and_deleted(browse: Browse, world: ConsoleBroker) -> None:
