@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -42,7 +43,10 @@ def test_it_refreshes_itself_keeps_the_focus_and_says_when_it_cannot(visit: Call
     expect(page.locator(":focus")).to_have_attribute("href", f"{NAMESPACE}/topics/paid/subscriptions/billing")
     page.route("**/now/problems*", lambda route: route.abort())
     expect(page.get_by_text("Not refreshed since")).to_be_visible()
+    expect(page.locator("#now")).to_have_class(re.compile("stale"))
     page.unroute("**/now/problems*")
+    expect(page.get_by_text("Not refreshed since")).to_have_count(0)
+    expect(page.locator(".stale")).to_have_count(0)
     expect(page.get_by_text("as of")).to_be_visible()
 
 

@@ -36,7 +36,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  const asked = event.detail.elt;
+  const asked = event.detail.requestConfig.elt; // the event is of what is still there, if the answer replaced it
   if (!polls(asked)) return;
   const path = pathOf(event), state = stateOf(path, asked);
   if (!event.detail.successful) return failed(state, asked);
