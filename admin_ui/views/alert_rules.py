@@ -9,13 +9,12 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed, seen_of
 from admin_ui.alert_view import shown
 from admin_ui.form_pages import confirm_page
+from admin_ui.notice_list import notices_listed
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts import rule_actions
 from workers.alerts.models import AlertRule
-
-NOTICES_SHOWN = 100
 
 
 @page
@@ -53,8 +52,7 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
         form=form,
         seen=seen,
         silence=silence,
-        notices=list(rule_actions.notices_of(row)[:NOTICES_SHOWN]),
-        shown_max=NOTICES_SHOWN,
+        **notices_listed(request.GET, rule_actions.notices_of(row)),
     )
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
 from admin_ui.alert_view import shown
+from admin_ui.notice_list import notices_listed
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
@@ -21,7 +22,6 @@ from workers.alerts import actions, platform, rule_actions
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget, PlatformAlert
 from workers.alerts.notices import mails_refused
 
-NOTICES_SHOWN = 100
 DELETED_SHOWN = 20
 
 
@@ -58,8 +58,7 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         rules=[shown(rule) for rule in AlertRule.objects.all()],
         deleted=rule_actions.former_rules(datetime.now(UTC), DELETED_SHOWN),
         undo_h=rule_actions.UNDO_H,
-        notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
-        shown_max=NOTICES_SHOWN,
+        **notices_listed(request.GET, Notice.objects.all()),
         mails_refused=mails_refused(datetime.now(UTC)),
         rule_form=rule_form,
         target_form=target_form,
@@ -84,7 +83,7 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
             show_message(request, gettext("Notices are sent there from now on."))
             return HttpResponseRedirect(reverse("console:platform_alerts"))
     with platform_scope():
-        notices = list(Notice.objects.filter(tenant_uid="")[:NOTICES_SHOWN])
+        listed = notices_listed(request.GET, Notice.objects.filter(tenant_uid=""))
         today = MailUsage.objects.filter(tenant_uid="", day=datetime.now(UTC).date()).first()
     return show(
         request,
@@ -94,8 +93,7 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
         alerts=list(PlatformAlert.objects.all()),
         threshold=settings.disk_alert_percent,
         clear=settings.disk_alert_clear_percent,
-        notices=notices,
-        shown_max=NOTICES_SHOWN,
+        **listed,
         form=form,
         secret=target.secret,
         mails_refused=today.refused if today else 0,

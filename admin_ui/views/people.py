@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import carried_out
+from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import NO_ADMINISTRATOR, AdministratorForm, ConfirmForm, PersonForm
 from admin_ui.pages import explain, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import factors, links, trail
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
+from tenants.access import Actor
 from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_administrator, set_password
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
@@ -98,42 +101,102 @@ def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
             form.add_error(None, explain(error))
         else:
             return _shown_once(request, user, password)
-    return _confirm(
+    return show(
         request,
-        form,
-        user,
-        gettext("New password for {username}").format(username=user.username),
-        impact,
-        gettext("Create new password"),
+        "pages/confirm.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        heading=gettext("New password for {username}").format(username=user.username),
+        impact=impact,
+        name=user.username,
+        form=form,
+        submit=gettext("Create new password"),
+        cancel_url=reverse("console:people"),
     )
+
+
+class _Change(NamedTuple):
+    """One that is asked for by name: what pages say of it, each with {username}, and what it does."""
+
+    heading: str
+    impact: tuple[str, ...]
+    submit: str
+    done: str
+    act: Callable[[Actor, str], object]
+
+
+_DEACTIVATE = _Change(
+    gettext_lazy("Deactivate {username}"),
+    (
+        gettext_lazy(
+            "They are signed out and can no longer sign in. Their entries in the audit log remain, and keys of their "
+            "tenants stay valid."
+        ),
+    ),
+    gettext_lazy("Deactivate"),
+    gettext_lazy("{username} can no longer sign in."),
+    lambda actor, username: set_active(actor, username, False),
+)
+_ACTIVATE = _Change(
+    gettext_lazy("Activate {username}"),
+    (gettext_lazy("They can sign in again with their password and have the same permissions as before."),),
+    gettext_lazy("Activate"),
+    gettext_lazy("{username} can sign in again."),
+    lambda actor, username: set_active(actor, username, True),
+)
+_SIGN_OUT = _Change(
+    gettext_lazy("Sign out {username} everywhere"),
+    (gettext_lazy("All sessions of this person end immediately, in every browser. They can sign in again."),),
+    gettext_lazy("Sign out everywhere"),
+    gettext_lazy("{username} was signed out everywhere."),
+    end_sessions,
+)
+_REMOVE_FACTORS = _Change(
+    gettext_lazy("Remove the second factors of {username}"),
+    (
+        gettext_lazy(
+            "All passkeys, security keys, apps and recovery codes of this person stop working, and they are signed out everywhere."
+        ),
+        gettext_lazy("Until they set up a new one, their password is enough. Be sure that it is them who asks."),
+    ),
+    gettext_lazy("Remove second factors"),
+    gettext_lazy("{username} signs in with the password alone until they set up a second factor again."),
+    factors.remove_factors,
+)
 
 
 @page
 def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
     """Deactivates an active user, or activates a deactivated one."""
     user = _found(person)
-    if user.is_active:
-        heading, submit = gettext("Deactivate {username}").format(username=user.username), gettext("Deactivate")
-        impact = [
-            gettext(
-                "They are signed out and can no longer sign in. Their entries in the audit log remain, and keys of their "
-                "tenants stay valid."
-            )
-        ]
-    else:
-        heading, submit = gettext("Activate {username}").format(username=user.username), gettext("Activate")
-        impact = [gettext("They can sign in again with their password and have the same permissions as before.")]
-    form = ConfirmForm(request.POST or None, expected=user.username)
-    if request.method == "POST" and form.is_valid():
-        try:
-            set_active(request.actor, user.username, not user.is_active)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            done = gettext("{username} can no longer sign in.") if user.is_active else gettext("{username} can sign in again.")
-            show_message(request, done.format(username=user.username))
-            return HttpResponseRedirect(reverse("console:people"))
-    return _confirm(request, form, user, heading, impact, submit)
+    return _asked(request, user, _DEACTIVATE if user.is_active else _ACTIVATE)
+
+
+@page
+def person_sessions(request: ConsoleRequest, person: str) -> HttpResponse:
+    """Signs somebody out everywhere."""
+    return _asked(request, _found(person), _SIGN_OUT)
+
+
+@page
+def person_factors(request: ConsoleRequest, person: str) -> HttpResponse:
+    """For somebody who lost their second factors."""
+    return _asked(request, _found(person), _REMOVE_FACTORS)
+
+
+def _asked(request: ConsoleRequest, user: User, change: _Change) -> HttpResponse:
+    return confirm_page(
+        request,
+        navigation(request, "people"),
+        lambda: change.act(request.actor, user.username),
+        crumbs=_above(),
+        heading=change.heading.format(username=user.username),
+        impact=[str(text) for text in change.impact],
+        name=user.username,
+        submit=str(change.submit),
+        done=change.done.format(username=user.username),
+        back=reverse("console:people"),
+    )
 
 
 @page
@@ -191,56 +254,6 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
     )
 
 
-@page
-def person_sessions(request: ConsoleRequest, person: str) -> HttpResponse:
-    """Signs somebody out everywhere."""
-    user = _found(person)
-    form = ConfirmForm(request.POST or None, expected=user.username)
-    if request.method == "POST" and form.is_valid():
-        end_sessions(request.actor, user.username)
-        show_message(request, gettext("{username} was signed out everywhere.").format(username=user.username))
-        return HttpResponseRedirect(reverse("console:people"))
-    impact = [gettext("All sessions of this person end immediately, in every browser. They can sign in again.")]
-    return _confirm(
-        request,
-        form,
-        user,
-        gettext("Sign out {username} everywhere").format(username=user.username),
-        impact,
-        gettext("Sign out everywhere"),
-    )
-
-
-@page
-def person_factors(request: ConsoleRequest, person: str) -> HttpResponse:
-    """For somebody who lost their second factors."""
-    user = _found(person)
-    form = ConfirmForm(request.POST or None, expected=user.username)
-    if request.method == "POST" and form.is_valid():
-        factors.remove_factors(request.actor, user.username)
-        show_message(
-            request,
-            gettext("{username} signs in with the password alone until they set up a second factor again.").format(
-                username=user.username
-            ),
-        )
-        return HttpResponseRedirect(reverse("console:people"))
-    impact = [
-        gettext(
-            "All passkeys, security keys, apps and recovery codes of this person stop working, and they are signed out everywhere."
-        ),
-        gettext("Until they set up a new one, their password is enough. Be sure that it is them who asks."),
-    ]
-    return _confirm(
-        request,
-        form,
-        user,
-        gettext("Remove the second factors of {username}").format(username=user.username),
-        impact,
-        gettext("Remove second factors"),
-    )
-
-
 def _found(username: str) -> User:
     user = User.objects.filter(username=username).first()
     if user is None:
@@ -255,18 +268,3 @@ def _above() -> list[tuple[str, str]]:
 def _shown_once(request: ConsoleRequest, user: User, password: str) -> HttpResponse:
     nav = navigation(request, "people")
     return show(request, "pages/person_password.html", nav, crumbs=_above(), username=user.username, password=password)
-
-
-def _confirm(request: ConsoleRequest, form: ConfirmForm, user: User, heading: str, impact: list[str], submit: str) -> HttpResponse:
-    return show(
-        request,
-        "pages/confirm.html",
-        navigation(request, "people"),
-        crumbs=_above(),
-        heading=heading,
-        impact=impact,
-        name=user.username,
-        form=form,
-        submit=submit,
-        cancel_url=reverse("console:people"),
-    )

@@ -11,14 +11,23 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import ReportForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
-from admin_ui.translation.texts import gettext
+from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.reports import KINDS, folder_of
 
-REPORTS_SHOWN = 100
+REPORT_COLUMNS = (
+    Column("newest", order=("made_at",), down=True),
+    Column("name", gettext_lazy("Report"), ("name",)),
+    Column("days", gettext_lazy("Days (UTC)"), ("first", "last"), down=True),
+    Column("made", gettext_lazy("Made"), ("made_at",), down=True),
+    Column("runs", gettext_lazy("Usage runs")),
+    Column("mail", gettext_lazy("Mail")),
+    Column("files", gettext_lazy("Files")),
+)
 
 
 @page
@@ -43,7 +52,7 @@ def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         navigation(request, "reports", tenant),
         crumbs=crumbs(tenant),
         schedules=ReportSchedule.objects.all(),
-        reports=Report.objects.all()[:REPORTS_SHOWN],
+        listed=list_rows(request.GET, Report.objects.all(), REPORT_COLUMNS, searched=("name", "by")),
         kept_days=django_settings.MAGNETAR.reports_kept_days,
         mails_refused=mails_refused(datetime.now(UTC)),
         form=form,

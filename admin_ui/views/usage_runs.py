@@ -12,8 +12,8 @@ from django.urls import reverse
 from admin_ui import cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
-from admin_ui.row_list import page_links
-from admin_ui.translation.texts import gettext
+from admin_ui.row_list import Column, list_rows, page_links
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
 from workers.billing.models import Invoice
@@ -22,15 +22,27 @@ from workers.findings.load import FINDINGS_MAX
 from workers.findings.models import UsageFinding
 from workers.models import UsageRun
 
-RUNS_SHOWN, HOURS_SHOWN = 100, 200
+HOURS_SHOWN = 200
+RUN_COLUMNS = (
+    Column("newest", order=("requested_at",), down=True),
+    Column("run", gettext_lazy("Run"), ("run_id",)),
+    Column("outcome", gettext_lazy("Outcome"), ("outcome",)),
+    Column("requested", gettext_lazy("Requested"), ("requested_at",), down=True),
+    Column("hours", gettext_lazy("Hours"), ("hours",), down=True, look="number"),
+    Column("rows", gettext_lazy("Rows"), ("rows",), down=True, look="number"),
+    Column("quarantined", gettext_lazy("Quarantined"), ("quarantined",), down=True, look="number"),
+    Column("left_out", gettext_lazy("Files left out"), ("rejected_files",), down=True, look="number"),
+    Column("holes", gettext_lazy("Holes"), ("holes",), down=True, look="number"),
+)
 Kind = UsageFinding.Kind
 
 
 @page
 def usage_runs(request: ConsoleRequest) -> HttpResponse:
-    runs = UsageRun.objects.exclude(outcome=UsageRun.Outcome.SKIPPED).defer("detail")[:RUNS_SHOWN]
+    runs = UsageRun.objects.exclude(outcome=UsageRun.Outcome.SKIPPED).defer("detail")
+    listed = list_rows(request.GET, runs, RUN_COLUMNS, searched=("run_id", "outcome"))
     above = [(gettext("Usage"), reverse("console:usage"))]
-    return show(request, "pages/usage_runs.html", navigation(request, "usage"), crumbs=above, runs=runs)
+    return show(request, "pages/usage_runs.html", navigation(request, "usage"), crumbs=above, listed=listed)
 
 
 @page

@@ -160,3 +160,19 @@ def test_notices_are_tried_where_they_go(world: ConsoleBroker, browse: Browse) -
     assert "This is a test notice" in text(owner, PAGE)
     assert browse("teammate").post(PAGE, {"what": "test"}).status_code == 403
     assert Notice.unscoped.count() == 1
+
+
+def test_notices_are_pages_of_the_address(world: ConsoleBroker, browse: Browse) -> None:
+    uid = Tenant.unscoped.get(name="acme").uid
+    Notice.unscoped.bulk_create(
+        Notice(tenant_uid=uid, subject=f"s{number}", kind="test", title=f"Notice {number:03}", text="said", at=NOW)
+        for number in range(130)
+    )
+    owner = browse("owner")
+    first = text(owner, f"{PAGE}?notices-sort=title")
+    assert "130 notices" in first and "Notice 000" in first and "Notice 129" not in first and "Page 1 of 2" in first
+    second = text(owner, f"{PAGE}?notices-sort=title&notices-page=2")
+    assert "Notice 129" in second and "Notice 000" not in second and "?notices-sort=title#notices" in second
+    found = text(owner, f"{PAGE}?notices-q=notice 12")
+    assert "10 notices" in found and "Notice 121" in found and "Notice 119" not in found
+    assert "No notice matches" in text(owner, f"{PAGE}?notices-q=nobody")
