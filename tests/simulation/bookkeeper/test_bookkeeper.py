@@ -106,7 +106,7 @@ FAULTS = [
     (_goes_on_before_the_ensemble_is_written, 10),
     (_counts_acks_of_bookies_that_were_replaced, 40),
     (_takes_a_refusal_for_an_ack, 3),
-    (_takes_for_no_entry(Status.TIMED_OUT, Status.CONNECTION_LOST), 16),
+    (_takes_for_no_entry(Status.TIMED_OUT, Status.CONNECTION_LOST), 25),
     (_takes_for_no_entry(Status.UNKNOWN_LEDGER_STATE), 322),
     (_ends_at_the_first_no, 47),
     (_never_fences, 5),
