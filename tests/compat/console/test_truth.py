@@ -14,7 +14,7 @@ from tests.compat.console.tabs import LIVE, Stopped, go
 from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
-SOON_S = 20.0
+SOON_S = 40.0
 
 
 def untrue(world: World, one: Shown) -> str:
