@@ -317,6 +317,7 @@ ELSEWHERE: dict[str, str] = {
     "now.problems.more": "tests/admin_ui/test_now_page.py",
     "now.unknown_topics": "tests/admin_ui/test_now_page.py",
     "platform_status.brokers.": "tests/admin_ui/test_brokers_page.py",
+    "platform_alerts.": "tests/admin_ui/test_alert_pages.py",
     "policies.": "tests/admin_ui/test_policy_pages.py",
     "policy_what_if.": "tests/admin_ui/browser/test_what_if.py",
     "readers.": "tests/admin_ui/test_readers_page.py",
