@@ -212,6 +212,7 @@ class LedgerReading:
         some: list[StoredBlock] = []
         size_bytes = 0
         while number <= last and (cached := self._reads.take(self._ledger_id, number)) is not None:
+            self._add(cached)  # what is known of a ledger is forgotten sooner than its blocks
             some.append(cached)
             size_bytes += cached.size_bytes
             number += 1
@@ -232,10 +233,13 @@ class LedgerReading:
                 stored = decode(self._ledger_id, number, payload)
             except ValueError as error:
                 raise CorruptEntry(f"add {number} of ledger {self._ledger_id}: {error}", self._ledger_id) from None
-            self._known.add(number, stored.after_entry, stored.block.last_entry, stored.size_bytes, stored.end_bytes)
+            self._add(stored)
             some.append(stored)
             number += 1
         return some
+
+    def _add(self, stored: StoredBlock) -> None:
+        self._known.add(stored.number, stored.after_entry, stored.block.last_entry, stored.size_bytes, stored.end_bytes)
 
 
 def _kept_bytes(stored: StoredBlock) -> int:

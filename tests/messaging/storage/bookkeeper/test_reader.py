@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from messaging.storage.bookkeeper.reader import LEDGERS_MAX, BlockReads, LedgerReading, Source
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
 from messaging.storage.ledger_store import Block
 from tests.support.bookkeeper.fake_bookie import FakeCluster
+from tests.support.bookkeeper.made_packs import adds
 from tests.support.bookkeeper.opened_stores import QUICK, OpenedStores
 from tests.support.storage.ledger_entries import Results, entries
 from tests.support.storage.owning import fence_of, started
@@ -87,3 +89,21 @@ async def test_where_a_read_ends_is_not_told_if_that_cannot_be_read(open_store: 
             for add in range(2, 60):
                 stored[add] = b"!" * 40
     assert await forecast(store, block.last_entry + 1) == 0
+
+
+async def test_a_block_that_is_kept_of_a_ledger_that_is_known_no_more_is_known_again() -> None:
+    """It would be looked for without an end: nothing that is known says where it is, and no read tells."""
+    made, asked_for = adds(2), list[int]()
+
+    async def payloads(first: int, last: int, bytes_max: int | None) -> list[bytes]:
+        asked_for.append(first)
+        return made[first : last + 1]
+
+    reads, source = BlockReads(), Source(1, 1, False, payloads)
+    await LedgerReading(1, source, reads).last()
+    for other in range(2, LEDGERS_MAX + 2):
+        reads.known(other)
+    await LedgerReading(1, source, reads).last()
+    assert asked_for == [1] and reads.known(1).size == 1
+    (block,) = await LedgerReading(1, source, reads).blocks(1, 10, 1000)
+    assert bytes(block.data) == b"0001" and asked_for == [1]
