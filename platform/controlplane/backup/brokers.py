@@ -105,8 +105,8 @@ class HeldBrokers:
         for of_broker, its_scopes in self._ask_all(self._ledgers_of):
             for ledger_id, end in of_broker.items():  # one that is being deleted by one may have been written by another
                 ends[ledger_id] = min(end, ends.get(ledger_id, end))
-            for scope, epoch in its_scopes.items():
-                scopes[scope] = max(epoch, scopes.get(scope, epoch))
+            for scope, epoch in its_scopes.items():  # the older of two is of one that lost it, unseen
+                scopes[scope] = min(epoch, scopes.get(scope, epoch))
         return ends, scopes
 
     def _ledgers_of(self, client: AdminRpc) -> tuple[dict[int, int], dict[str, int]]:

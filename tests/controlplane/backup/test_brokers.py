@@ -88,13 +88,14 @@ def test_ledgers_are_asked_for_page_by_page_and_the_connections_closed(rpc: type
     def answer(url: str, name: str, request: Any) -> Any:
         if isinstance(request, BackupLedgers):
             page = [end for end in ends[url] if end[0] > request.after][:2]
-            return LedgersNoted(ends=page, scopes={"s": 4, url: 1} if request.after < 0 else {})
+            return LedgersNoted(ends=page, scopes={"s": 4 + URLS.index(url), url: 1} if request.after < 0 else {})
         return BackupHeld(broker_id=url, version="", log="", files=[], small_files={}) if name == "backup.hold" else Empty()
 
     answering(rpc, monkeypatch, answer)
     held = HeldBrokers(Settings(), URLS, "1")
     assert [said.broker_id for said in held.hold()] == URLS
     held.go_on()
+    # Of "s" the first one is not the owner any more: that it thinks so is to be seen.
     assert held.ledgers() == ({1: 5, 2: -2, 3: 0, 9: -1}, {"s": 4, URLS[0]: 1, URLS[1]: 1})
     held.end()
     first = [name for url, name in rpc.calls if url == URLS[0]]

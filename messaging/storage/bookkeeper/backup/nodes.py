@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -90,12 +91,17 @@ class RestoredNodes(StoreNodes):
             ledger_ids = (await self.listed(scope)).all_ids
             for start in range(0, len(ledger_ids), AT_ONCE):
                 await asyncio.gather(*(self._delete(client, scope, each) for each in ledger_ids[start : start + AT_ONCE]))
-            await self._drop(self.scope_path(scope))
+            await self._drop_ours(self.scope_path(scope))
 
     async def forget(self) -> None:
         """Takes a store that is empty out of the cluster; its number is not given to another one."""
-        await self._drop(f"{self.path}/scopes")
-        await self._drop(self.path)
+        await self._drop_ours(f"{self.path}/scopes")
+        await self._drop_ours(self.path)
+
+    async def _drop_ours(self, path: str) -> None:
+        """Unless another restore has claimed the store: it is that one's then."""
+        with suppress(StoreError):
+            await self._try(CheckNode(self.path, self._version), DeleteNode(path))
 
     async def _delete(self, client: BookkeeperClient, scope: str, ledger_id: int) -> None:
         path = f"{self.scope_path(scope)}/L{ledger_id}"

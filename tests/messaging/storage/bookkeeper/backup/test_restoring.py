@@ -89,6 +89,9 @@ async def test_the_later_of_two_restores_shuts_the_former_out(cluster: FakeClust
     assert await later.begin_restore("another one")
     with pytest.raises(ConditionFailed):
         await client.create(ledger_id=former.bookkeeper_id(7), along=former.along(WHOLE, 7))
+    claimed = cluster.store.paths()
+    await LedgerRestoring(client, former, URL).give_up()
+    assert cluster.store.paths() == claimed, "what the later one has made is not taken from it"
     await client.create(ledger_id=later.bookkeeper_id(7), along=later.along(WHOLE, 7))
     with pytest.raises(StoreError, match="another restore into the store"):
         await former.end_restore("", 1)
