@@ -79,15 +79,15 @@ def _sentences(language: str) -> Mapping[str, list[_Sentence]]:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Also as a sentence: with a capital and a full stop."""
-    parts, seen = [], set[str]()
-    for number, part in enumerate(_PLACE.split(text)):
-        if number % 2 == 0:
-            parts.append(re.escape(part))
-        else:
-            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.+?)")
-            seen.add(part)
-    first = parts[0]
-    if text[:1].isalpha():
-        parts[0] = f"(?i:{first[:1]}){first[1:]}"
-    return re.compile(f"{''.join(parts)}\\.?", re.DOTALL)
+    """Also as a sentence: with a capital and a full stop. A value ends where what follows it is first found, for good (the last
+    ends with the text): to try all ends of several values would take seconds for a text that somebody made up for it."""
+    literals, names = _PLACE.split(text)[::2], _PLACE.findall(text)
+    first = re.escape(literals[0])
+    pattern = f"(?i:{first[:1]}){first[1:]}" if text[:1].isalpha() else first
+    seen = set[str]()
+    for number, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
+        value = f"(?P={name})" if name in seen else f"(?P<{name}>.+?)"
+        seen.add(name)
+        found = f"{value}{re.escape(literal)}"
+        pattern += found if number == len(names) - 1 else f"(?>{found})"
+    return re.compile(f"{pattern}\\.?", re.DOTALL)

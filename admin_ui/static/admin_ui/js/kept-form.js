@@ -8,8 +8,9 @@ const asking = new WeakSet(), answered = new WeakSet();
 
 async function answers() {
   try {
-    await fetch(document.querySelector("link[rel=icon]").href, { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(WAIT_MS) });
-    return true;
+    const icon = document.querySelector("link[rel=icon]").href;
+    const answer = await fetch(icon, { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(WAIT_MS) });
+    return answer.status < 500; // else it is a proxy that answers in its place
   } catch {
     return false;
   }
