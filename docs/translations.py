@@ -51,7 +51,7 @@ SAYING = [
 ]
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
 _REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK"}
-_NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self"}
+_NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self", "isoformat", "strip"}
 _GAP = "\ue000"  # where a tag of the template was
 
 
