@@ -47,11 +47,11 @@ class BackupHeld(Answer, kw_only=True):
 
 
 class BackupLedgers(Request, kw_only=True):
-    """After `backup.keep`, of a broker whose ledgers are copied from the bookies. `after`: the last id of the page before. Raises
-    not_ready as `backup.keep` does, and where messages are elsewhere."""
+    """After `backup.keep`, of a broker whose ledgers are copied from the bookies. `after_ledger_id`: the last of the page before.
+    Raises not_ready as `backup.keep` does, and where messages are elsewhere."""
 
     backup_id: BackupId
-    after: Annotated[int, Limit("a ledger's id", minimum=-1, maximum=(1 << 63) - 1)] = -1
+    after_ledger_id: Annotated[int, Limit("a ledger's id", minimum=-1, maximum=(1 << 63) - 1)] = -1
 
 
 class LedgersNoted(Answer, kw_only=True):

@@ -113,7 +113,7 @@ class HeldBrokers:
         ends: dict[int, int] = {}
         scopes: dict[str, int] = {}
         after = -1
-        while (page := client.call(BACKUP_LEDGERS, BackupLedgers(backup_id=self._backup_id, after=after))).ends:
+        while (page := client.call(BACKUP_LEDGERS, BackupLedgers(backup_id=self._backup_id, after_ledger_id=after))).ends:
             ends |= dict(page.ends)
             scopes |= page.scopes
             after = page.ends[-1][0]

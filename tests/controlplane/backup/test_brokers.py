@@ -87,8 +87,8 @@ def test_ledgers_are_asked_for_page_by_page_and_the_connections_closed(rpc: type
 
     def answer(url: str, name: str, request: Any) -> Any:
         if isinstance(request, BackupLedgers):
-            page = [end for end in ends[url] if end[0] > request.after][:2]
-            return LedgersNoted(ends=page, scopes={"s": 4 + URLS.index(url), url: 1} if request.after < 0 else {})
+            page = [end for end in ends[url] if end[0] > request.after_ledger_id][:2]
+            return LedgersNoted(ends=page, scopes={"s": 4 + URLS.index(url), url: 1} if request.after_ledger_id < 0 else {})
         return BackupHeld(broker_id=url, version="", log="", files=[], small_files={}) if name == "backup.hold" else Empty()
 
     answering(rpc, monkeypatch, answer)

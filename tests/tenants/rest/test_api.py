@@ -133,6 +133,7 @@ def test_topics(world: World, caller: Callable[[str], Caller]) -> None:
             {"topic": "persistent://acme/orders/wide", "partitions": 2},
         ],
         "next": None,
+        "unreachable": [],
     }
     assert olga("GET", f"{N}/topics/plain/stats").json()["stats"]["subscriptions"] == {}
     assert set(olga("GET", f"{N}/topics/wide/stats").json()["stats"]["partitions"]) == {

@@ -11,7 +11,7 @@ from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionReset
 from messaging.broker.core.delayed import run_format
 from messaging.broker.runtime.topics.persistent import persistent
-from messaging.errors import Conflict, NotFound, StorageFailed
+from messaging.errors import Conflict, NotFound, NotReady
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -235,7 +235,7 @@ async def test_what_cannot_be_stored_is_not_confirmed(world: BrokerWorld, clock:
     (position,) = await published(world, MINUTE_MS)
     topic = await topic_of(world)
     await world.meta.acquire(topic.services.stores.storage.fence.scope)  # another owner: nothing is written any more
-    with pytest.raises(StorageFailed, match="a restart may undo it"):
+    with pytest.raises(NotReady, match="a restart may undo it"):
         await cancel(world, position)
 
 
