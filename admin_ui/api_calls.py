@@ -76,11 +76,21 @@ def revoke_token(tenant: str) -> Call:
     )
 
 
-def grant(tenant: str, namespace: str, role: str, actions: Sequence[str], days: int = 0, topic: str = "") -> Call:
-    """`namespace` is a local name, and so is `topic`, "": all of the namespace. For so many `days` from now; 0: without an end."""
+def grant(
+    tenant: str,
+    namespace: str,
+    role: str,
+    actions: Sequence[str],
+    days: int = 0,
+    topic: str = "",
+    expires_at: datetime | None = None,
+) -> Call:
+    """`namespace` is a local name, and so is `topic`, "": all of the namespace. For so many `days` from now, or until
+    `expires_at`; 0 and None: without an end."""
     body: dict[str, Any] = {"actions": list(actions)}
-    if days:
-        body["expires_at"] = f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
+    ends = datetime.now(UTC) + timedelta(days=days) if days else expires_at
+    if ends is not None:
+        body["expires_at"] = f"{ends.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     if topic:
         path = ("tenants", tenant, "namespaces", namespace, "topics", "persistent", topic, "permissions", role)
         return Call("PUT", path, "topic_permissions.set", (tenant, namespace, topic, role), body)
@@ -95,7 +105,7 @@ def grant(tenant: str, namespace: str, role: str, actions: Sequence[str], days: 
         "namespace_permissions.set",
         (tenant, namespace, role),
         body,
-        command=("permissions", "set", namespace, role, *words, "--tenant", tenant),
+        command=() if expires_at else ("permissions", "set", namespace, role, *words, "--tenant", tenant),
     )
 
 

@@ -109,7 +109,8 @@ def _calls_of_form(tenant: str, form: KeyForm) -> list[Call]:
     role = key_role(name or api_calls.NOT_NAMED, tenant)
     calls = [api_calls.create_key(tenant, name, form.expires_at(), form.scope(), form.network_list())]
     for local, actions in form.grants().items():
-        calls.append(api_calls.grant(tenant, local, role, _with_former(f"{tenant}/{local}", role, actions)))
+        wanted, ends = _with_former(f"{tenant}/{local}", role, actions)
+        calls.append(api_calls.grant(tenant, local, role, wanted, expires_at=ends))
     if form.administers():
         admins = [*Tenant.objects.get().admin_roles]
         calls.append(api_calls.set_admin_roles(tenant, [*admins, *([] if role in admins else [role])]))
@@ -143,19 +144,22 @@ def new_key(
         )
     new = create_key(actor, tenant, name, expires_at, scope, networks)
     for namespace, actions in grants.items():
-        wanted = _with_former(namespace, new.key.role, actions)
-        if wanted != sorted(_granted(namespace, new.key.role)):
-            grant_permission(actor, namespace, new.key.role, wanted)
+        wanted, ends = _with_former(namespace, new.key.role, actions)
+        if wanted != sorted(_granted(namespace, new.key.role)[0]):
+            grant_permission(actor, namespace, new.key.role, wanted, expires_at=ends)
     return new
 
 
-def _granted(namespace: str, role: str) -> Sequence[str]:
-    return Grant.objects.filter(namespace=namespace, topic="", role=role).values_list("actions", flat=True).first() or ()
+def _granted(namespace: str, role: str) -> tuple[Sequence[str], datetime | None]:
+    """And until when."""
+    found = Grant.objects.filter(namespace=namespace, topic="", role=role).values_list("actions", "expires_at").first()
+    return found or ((), None)
 
 
-def _with_former(namespace: str, role: str, actions: Sequence[str]) -> list[str]:
-    """What was granted before is not taken away."""
-    return sorted({*actions, *_granted(namespace, role)})
+def _with_former(namespace: str, role: str, actions: Sequence[str]) -> tuple[list[str], datetime | None]:
+    """What was granted before is not taken away, and lasts no longer: a role has one grant there, which has one end."""
+    former, ends = _granted(namespace, role)
+    return sorted({*actions, *former}), ends
 
 
 def add_admin_role(actor: Actor, tenant: str, role: str) -> None:

@@ -19,7 +19,15 @@ from admin_ui.sign_in import factors, links, trail
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
 from tenants.access import Actor
-from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_administrator, set_password
+from tenants.actions.people import (
+    create_person,
+    end_sessions,
+    new_password,
+    require_may_sign_in_as,
+    set_active,
+    set_administrator,
+    set_password,
+)
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
 
@@ -231,6 +239,12 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
     """A link for somebody who gets no mail from us, shown to be copied: to choose a password, or to confirm their address."""
     user = _found(person)
     kind = request.POST.get("kind", "")
+    if kind != "email":
+        try:
+            require_may_sign_in_as(request.actor, user)
+        except MagnetarError as error:
+            show_error(request, explain(error))
+            return HttpResponseRedirect(reverse("console:people"))
     link = links.verification(request, user) if kind == "email" else links.password_reset(request, user)
     if not link:
         why = (

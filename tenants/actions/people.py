@@ -27,6 +27,8 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
 
     Raises `InvalidValue` for a name or password that cannot be one, `Conflict` for a name that is taken."""
     require(actor, Action.SUPERUSER)
+    if superuser:
+        _require_no_longer(actor, None)
     username = User.normalize_username(username)  # or two spellings of one name pass the look for the same name below
     user = User(username=username, is_superuser=superuser, is_staff=superuser)
     check_password(user, password)
@@ -48,6 +50,7 @@ def set_password(actor: Actor, username: str, password: str) -> User:
     require(actor, Action.SUPERUSER)
     with change(actor) as changing:
         user = _person(username)
+        require_may_sign_in_as(actor, user)
         check_password(user, password)
         user.set_password(password)
         user.save()
@@ -79,11 +82,8 @@ def set_administrator(actor: Actor, username: str, superuser: bool, until: datet
         user = _person(username)
         if not superuser or until is not None:
             _keep_an_administrator(user)
-        own = User.objects.filter(username=actor.principal.role.removeprefix(USER_ROLE_PREFIX)).first()
-        if superuser and own is not None and own.superuser_until and (until is None or until > own.superuser_until):
-            raise NotAuthorized(
-                f"you administer the platform until {own.superuser_until.isoformat()}: nobody gives it for longer than that"
-            )
+        if superuser:
+            _require_no_longer(actor, until)
         before = _administrator_state(user)
         user.is_superuser = user.is_staff = superuser
         user.superuser_until = until
@@ -113,6 +113,25 @@ def _keep_an_administrator(leaving: User) -> None:
     lasting = administrators().filter(superuser_until=None)
     if leaving.administers and leaving.superuser_until is None and not lasting.exclude(pk=leaving.pk).exists():
         raise Conflict(f"{leaving.username!r} is the only platform administrator: add another one first")
+
+
+def require_may_sign_in_as(actor: Actor, user: User) -> None:
+    """Before the actor gets a password of somebody. Raises `NotAuthorized` where that would make them an administrator of the
+    platform for longer than they are one."""
+    if user.administers:
+        _require_no_longer(actor, user.superuser_until)
+
+
+def _require_no_longer(actor: Actor, until: datetime | None) -> None:
+    """Raises `NotAuthorized` where the actor administers the platform for a time that ends before `until`."""
+    role = actor.principal.role
+    if not role.startswith(USER_ROLE_PREFIX):
+        return
+    own = User.objects.filter(username=role.removeprefix(USER_ROLE_PREFIX)).first()
+    if own is not None and own.superuser_until and (until is None or until > own.superuser_until):
+        raise NotAuthorized(
+            f"you administer the platform until {own.superuser_until.isoformat()}: nobody gives it for longer than that"
+        )
 
 
 def _administrator_state(user: User) -> dict[str, object]:

@@ -6,9 +6,11 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from admin_ui.views.keys import new_key
 from messaging.permissions.model import Action
 from tenants.access import actor_of_user
 from tenants.models import Grant, User
+from tenants.scoping import tenant_scope
 from tests.admin_ui.pages import Browse, text
 
 AT = "/tenants/acme/namespaces/orders"
@@ -60,3 +62,25 @@ def test_somebody_administers_the_platform_for_a_day(browse: Browse) -> None:
     assert "Platform administrator, until" in text(admin, "/people")
     admin.post("/people/teammate/administrator", {"days": "no"})
     assert not actor_of_user(User.objects.get(username="teammate")).may(Action.SUPERUSER)
+
+
+def test_an_administrator_for_a_day_gets_no_link_of_one_for_good(browse: Browse) -> None:
+    browse("superuser").post("/people/teammate/administrator", {"days": "1"})
+    teammate = browse("teammate")
+    refused = teammate.post("/people/superuser/link", {"kind": "password"}, follow=True)
+    assert "nobody gives it for longer" in refused.content.decode()
+    assert "/reset-password/" not in refused.content.decode()
+    assert "nobody gives it for longer" in teammate.post("/new-person", {"username": "eve", "superuser": "on"}).content.decode()
+    assert not User.objects.filter(username="eve").exists()
+    assert teammate.post("/people/owner/link", {"kind": "password"}).status_code == 200
+
+
+def test_a_key_beside_a_grant_for_a_time_makes_it_last_no_longer(browse: Browse) -> None:
+    owner = browse("owner")
+    owner.post(f"{AT}/new-permission", {**GIVEN, "topic": ""})
+    ends = Grant.unscoped.get(role="contractor@acme").expires_at
+    actor = actor_of_user(User.objects.get(username="owner"))
+    with tenant_scope("acme"):
+        new_key(actor, "acme", "contractor", {"acme/orders": ["produce"]})
+    grant = Grant.unscoped.get(role="contractor@acme")
+    assert (grant.actions, grant.expires_at) == (["produce", "consume"], ends)

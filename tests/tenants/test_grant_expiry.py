@@ -13,7 +13,14 @@ from messaging.permissions.decision import allowed
 from messaging.permissions.model import Action, Principal, Resource
 from tenants import actions, feed
 from tenants.actions.grants import end_grants
-from tenants.actions.people import create_person, end_administrators, new_password, set_active, set_administrator
+from tenants.actions.people import (
+    create_person,
+    end_administrators,
+    new_password,
+    set_active,
+    set_administrator,
+    set_password,
+)
 from tenants.grants import DatabaseGrants
 from tenants.models import AuditRecord, Grant, Namespace, User
 from tests.tenants.world import World
@@ -106,6 +113,24 @@ def test_an_administrator_of_the_platform_for_a_day(world: World) -> None:
     assert end_administrators(world.admin, timezone.now()) == 1
     assert not User.objects.get(username="vera").is_superuser
     assert AuditRecord.unscoped.filter(action="person.expire_administrator", resource="vera").count() == 1
+
+
+def test_what_an_administrator_for_a_time_gives_lasts_no_longer(world: World) -> None:
+    """Nor do they get the password of somebody who administers the platform for longer."""
+    for username in ("vera", "walter"):
+        create_person(world.admin, username, new_password())
+        set_administrator(world.admin, username, True, at(1 if username == "vera" else 2))
+    vera = world.actor("vera")
+    with pytest.raises(NotAuthorized, match="nobody gives it for longer"):
+        create_person(vera, "yves", new_password(), superuser=True)
+    assert not User.objects.filter(username="yves").exists()
+    for username in ("admin", "walter"):
+        with pytest.raises(NotAuthorized, match="nobody gives it for longer"):
+            set_password(vera, username, new_password())
+    create_person(vera, "yves", new_password())
+    for username in ("yves", "vera"):
+        set_password(vera, username, new_password())
+    set_password(world.actor("walter"), "vera", new_password())
 
 
 def test_only_administrators_make_administrators(world: World) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from django.utils import timezone
 
 from controlplane.cli import main
 from controlplane.cli.remote import contexts
 from messaging.client.admin.generated import Resources
 from messaging.client.admin.http import Http
+from tenants.actions import grant_permission
+from tenants.models import Grant
 from tests.tenants.world import Caller, World
 
 FILE = """
@@ -115,6 +119,22 @@ def test_a_changed_file_changes_what_it_says_and_prunes_if_asked(olga: World, tm
     assert "persistent://acme/orders/a+b" not in olga.broker.topics
     assert olga.broker.partitions("persistent://acme/orders/new") == 3
     assert run("plan", "-", "--prune", given=changed).exit_code == 0
+
+
+def test_what_was_granted_for_a_time_is_no_part_of_a_file(olga: World, tmp_path: Path) -> None:
+    """Applied after its end, or to another tenant, a file would give it for good; and applied before, it takes it from nobody."""
+    assert run("apply", "-", "--yes", "--tokens-dir", str(tmp_path)).exit_code == 0
+    until = timezone.now() + timedelta(days=7)
+    for topic in ("", "persistent://acme/orders/new"):
+        grant_permission(olga.actor("olga"), "acme/orders", "contractor@acme", ["consume"], topic, until)
+    exported = run("export").output
+    assert "contractor" not in exported
+    assert run("plan", "-", "--prune", given=exported).exit_code == 0
+    fewer = FILE.replace("{app@acme: [consume]}", "{app@acme: [produce]}").replace("[produce, consume]", "[produce]")
+    assert run("apply", "-", "--yes", given=fewer).exit_code == 0
+    assert Grant.ever.filter(role="contractor@acme", expires_at=until).count() == 2
+    named = FILE.replace("[produce, consume]}", "[produce, consume], contractor@acme: [consume]}")
+    assert "+ contractor@acme: ['consume']" in run("plan", "-", given=named).output
 
 
 def test_a_key_that_is_another_than_the_file_says_is_not_passed_off_as_it(olga: World, tmp_path: Path) -> None:

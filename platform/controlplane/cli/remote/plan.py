@@ -167,8 +167,7 @@ def _actual(admin: Admin, tenant: str, wanted: Tenant | None) -> Tenant:
 
 def _actual_namespace(admin: Admin, tenant: str, row: Any, wanted: Namespace | None) -> Namespace:
     name = row["name"].partition("/")[2]
-    grants = admin.namespace_permissions.list(tenant, name)["permissions"]
-    namespace = Namespace(dict(row["policies"]), _sorted(grants))
+    namespace = Namespace(dict(row["policies"]), _lasting(admin.namespace_permissions.list(tenant, name)))
     for topic in admin.topics.each(tenant, name):
         domain, _, rest = topic["topic"].partition("://")
         if domain != "persistent":
@@ -189,14 +188,15 @@ def _actual_topic(admin: Admin, tenant: str, namespace: str, topic: str, partiti
         partitions,
         dict(admin.topics.policies(*at)),
         admin.topics.properties(*at)["properties"],
-        _sorted(admin.topic_permissions.list(*at)["permissions"]),
+        _lasting(admin.topic_permissions.list(*at)),
         {each["name"]: Subscription(each["properties"]) for each in admin.subscriptions.each(*at) if each["durable"]},
         list(admin.schemas.each(*at)) if schemas else [],
     )
 
 
-def _sorted(grants: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {role: sorted(actions) for role, actions in grants.items()}
+def _lasting(granted: Any) -> dict[str, list[str]]:
+    """What ends by itself is no part of a file: applied later it would be given again, and for good."""
+    return {role: sorted(actions) for role, actions in granted["permissions"].items() if role not in granted.get("expires_at", {})}
 
 
 # --- making it so ----------------------------------------------------------------------------------------------------------------
