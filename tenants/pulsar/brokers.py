@@ -106,9 +106,11 @@ def _internal_configuration(request: HttpRequest) -> dict[str, str]:
 
 
 def _without_credentials(url: str) -> str:
-    """Nor options, which may name a password or where one is."""
+    """Nor options, which may name a password or where one is. A password before the hosts may have a question mark in it."""
     scheme, _, place = url.partition("://")
-    return f"{scheme}://{place.partition('?')[0].rpartition('@')[2]}" if url else ""
+    hosts, slash, path = place.partition("/")
+    without_names = f"{hosts.rpartition('@')[2]}{slash}{path}"
+    return f"{scheme}://{without_names.partition('?')[0]}" if url else ""
 
 
 def _changed() -> dict[str, Any]:

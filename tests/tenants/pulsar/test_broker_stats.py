@@ -124,6 +124,11 @@ def test_only_administrators_of_the_platform_see_them(world: World) -> None:
     [
         ("", "", {"metadataStoreUrl": "sqlite", "configurationMetadataStoreUrl": "sqlite"}),
         (
+            "postgresql://magnetar:se?cret@db.example/meta?sslpassword=a@b",
+            "",
+            dict.fromkeys(("metadataStoreUrl", "configurationMetadataStoreUrl"), "postgresql://db.example/meta"),
+        ),
+        (
             "postgresql://magnetar:secret@db.example:5432/meta?sslpassword=secret",
             "bookkeeper://zk1:2181,zk2:2181/ledgers?password_file=/secret",
             {
