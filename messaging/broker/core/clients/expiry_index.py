@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import heapq
 
+OUTDATED_MAX = 100  # entries that stay besides as many as are valid
+
 
 class ExpiryIndex:
     """One entry for each name that was noted and has an end."""
@@ -20,6 +22,13 @@ class ExpiryIndex:
         elif self._ends_ms.get(name) != end_ms:
             self._ends_ms[name] = end_ms
             heapq.heappush(self._next, (end_ms, name))
+            if len(self._next) > 2 * len(self._ends_ms) + OUTDATED_MAX:  # ends that are far away change again and again
+                self._next = [(each_ms, each) for each, each_ms in self._ends_ms.items()]
+                heapq.heapify(self._next)
+
+    def __len__(self) -> int:
+        """How many entries are kept, those included that are out of date."""
+        return len(self._next)
 
     def due(self, now_ms: int) -> set[str]:
         """Those that have ended, each once."""
