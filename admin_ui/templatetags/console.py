@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django import template
 from django.utils import timezone
@@ -12,11 +12,13 @@ from django.utils.safestring import SafeString
 from admin_ui import time_zones
 from admin_ui.translation import figures
 from admin_ui.translation.said import said
+from messaging.times import EPOCH, TIME_MS_MAX
 
 register = template.Library()
 for _name in ("count", "exact", "rate", "size", "span"):
     register.filter(_name, getattr(figures, _name))
 register.filter("said", said)
+_LAST_MS = TIME_MS_MAX - 86_400_000  # in every zone it is in the calendar
 
 
 @register.filter
@@ -29,11 +31,12 @@ def in_form(value: float | None, form: str) -> str:
 @register.filter
 def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
     """A `<time>` in the person's zone, which local-time.js keeps true: `form` is "full", "second" (with seconds), "clock", "ago" or
-    "for" (without the word). Takes a datetime or ms since 1970."""
+    "for" (without the word). Takes a datetime or ms since 1970; producers and filters may say any, and what no calendar has is the
+    last day that there is in every zone."""
     if value is None or value == "":
         return ""
     if not isinstance(value, datetime):
-        value = datetime.fromtimestamp(value / 1000, UTC)
+        value = EPOCH + timedelta(milliseconds=min(max(value, 0), _LAST_MS))
     local = timezone.localtime(value)
     text = (
         f"{local:%H:%M:%S %Z}"

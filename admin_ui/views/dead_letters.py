@@ -264,7 +264,8 @@ def _chips(here: str, parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]
         if name in parameters:
             rest = {key: value for key, value in parameters.items() if key != name}
             value = parameters[name]
-            at_ms = int(value) if name in MOMENTS and value.isascii() and value.isdecimal() else None
+            known = name in MOMENTS and value.isascii() and value.isdecimal() and len(value) < 19
+            at_ms = int(value) if known else None
             yield {"label": FILTERS[name], "value": value, "at_ms": at_ms, "without": _address(here, rest)}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from admin_ui.translation.languages import COOKIE
 from admin_ui.views import dead_letters
+from messaging.broker.runtime.local import producer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -110,3 +111,18 @@ def test_a_message_is_edited_and_goes_back(browse: Browse) -> None:
 
 def test_what_makes_no_sense_is_said_on_the_page(browse: Browse) -> None:
     assert "is not the full name of a persistent topic of acme" in text(browse("owner"), f"{PAGE}?topic=placed")
+
+
+def test_times_that_no_calendar_has_do_no_harm(browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers and filters may say any: one such message, or redrive, made a page of the tenant fail for everybody."""
+    frame = producer.message_frame
+    monkeypatch.setattr(producer, "message_frame", lambda *given: frame(*given[:-1], 2**64 - 1))
+    broker.real.publish_messages(DEAD, OutgoingMessage(b"{}", {"REAL_TOPIC": f"{N}/placed", "REAL_SUBSCRIPTION": "s"}, key="odd"))
+    owner = browse("owner")
+    for query in ("by=day", "by=hour", f"until_ms={10**18 - 1}", f"from_ms={10**17}", f"from_ms={'9' * 5_000}"):
+        text(owner, f"{PAGE}?{query}")
+    assert "9999-12-31" in text(owner, f"{PAGE}?by=day")
+    assert owner.post(PAGE, {**FORM, "until_ms": str(10**18 - 1)}).status_code == 302
+    assert "9999-12-30" in text(owner, f"{PAGE}/redrives")
+    for position in (f"{10**30}:0", f"0:{2**63}"):
+        assert owner.post(PAGE, {**FORM, "chosen": [f"{DEAD} {position}"]}).status_code == 200

@@ -12,6 +12,7 @@ from django.utils import timezone
 from admin_ui.moves.forms import ResetForm
 from admin_ui.templatetags.console import moment
 from admin_ui.time_zones import local_text, of_address, typed
+from messaging.times import TIME_MS_MAX
 from tenants.models import User
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 
@@ -38,6 +39,13 @@ def test_a_time_is_shown_with_its_zone(at: datetime, shown: str) -> None:
         assert f">{shown}<" in element and f'datetime="{at:%Y-%m-%dT%H:%M:%SZ}"' in element
         assert local_text(at).endswith(shown[-4:].strip())
         assert typed(f"{at:%Y-%m-%dT%H:%M:%SZ}") == shown.rpartition(" ")[0]
+
+
+@pytest.mark.parametrize("at_ms", [TIME_MS_MAX, 10**17, 2**64 - 1])
+@pytest.mark.parametrize("zone", [BERLIN, "Pacific/Kiritimati"])
+def test_a_time_that_no_calendar_has_is_the_last_one(at_ms: int, zone: str) -> None:
+    with timezone.override(zone):
+        assert 'datetime="9999-12-30T23:59:59Z"' in moment(at_ms)
 
 
 def reset_to(time: str) -> ResetForm:

@@ -37,6 +37,7 @@ from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import MetaConflict
+from messaging.times import TIME_MS_MAX
 
 LOOKED_AT_MAX = 500  # entries of one call
 LOOKED_AT_BYTES = 4 << 20
@@ -274,7 +275,8 @@ async def _slice(
             if block is not None and not block.marker:
                 entry = _entry_of(block, subscription, position)
                 size += len(entry.stored)
-                unjudged.append(_Unjudged(entry, stored_entry(block, position.entry_id).metadata.publish_time))
+                publish_time_ms = stored_entry(block, position.entry_id).metadata.publish_time
+                unjudged.append(_Unjudged(entry, min(publish_time_ms, TIME_MS_MAX)))  # a producer may say anything
         position = topic.ledger_list.resolve(topic.ledger_list.next_after(position))
     return unjudged, looked_at, position
 
