@@ -126,3 +126,13 @@ def test_times_that_no_calendar_has_do_no_harm(browse: Browse, broker: ConsoleBr
     assert "9999-12-30" in text(owner, f"{PAGE}/redrives")
     for position in (f"{10**30}:0", f"0:{2**63}"):
         assert owner.post(PAGE, {**FORM, "chosen": [f"{DEAD} {position}"]}).status_code == 200
+
+
+def test_a_redrive_of_texts_that_postgresql_does_not_keep_is_refused(browse: Browse, broker: ConsoleBroker) -> None:
+    said = {"REAL_TOPIC": f"{N}/placed", "REAL_SUBSCRIPTION": "s", "DEAD_LETTER_REASON": "cut\x00off"}
+    broker.real.publish_messages(DEAD, OutgoingMessage(b"{}", said, key="odd\x00key"))
+    owner = browse("owner")
+    page = text(owner, PAGE)
+    assert "\x00" not in page and "cut\ufffdoff" in page and "odd\ufffdkey" in page
+    assert "NUL character" in owner.post(PAGE, {**FORM, "reason": "cut\x00off"}).content.decode()
+    assert not RedriveJob.unscoped.exists()

@@ -279,6 +279,8 @@ def _require_edit(actor: Actor, topic: TopicName, request: Request) -> None:
 def filter_of(request: Request) -> RedriveFilter:
     """Raises `InvalidValue`."""
     try:
+        if any("\x00" in value for value in request.given.values() if isinstance(value, str)):
+            raise msgspec.ValidationError("it has a NUL character, which no database keeps: remove it")
         return msgspec.convert(request.given, RedriveFilter)
     except msgspec.ValidationError as error:
         raise InvalidValue(f"the filter is not valid: {error}") from None

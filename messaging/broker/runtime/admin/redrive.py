@@ -305,4 +305,5 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
 
 
 def _cut(text: str, characters_max: int = schema.KEY_SHOWN_MAX) -> str:
+    text = text.replace("\x00", "\ufffd")  # what redrives did is kept, and PostgreSQL keeps no NUL
     return text if len(text) <= characters_max else text[:characters_max] + "…"
