@@ -7,6 +7,7 @@ import pytest
 from admin_ui.translation.languages import COOKIE
 from admin_ui.views import dead_letters
 from messaging.broker.runtime.local import producer
+from messaging.broker.runtime.local.frames import message_frame
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -115,8 +116,11 @@ def test_what_makes_no_sense_is_said_on_the_page(browse: Browse) -> None:
 
 def test_times_that_no_calendar_has_do_no_harm(browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Producers and filters may say any: one such message, or redrive, made a page of the tenant fail for everybody."""
-    frame = producer.message_frame
-    monkeypatch.setattr(producer, "message_frame", lambda *given: frame(*given[:-1], 2**64 - 1))
+
+    def of_another_age(message: OutgoingMessage, producer_id: int, producer_name: str, sequence_id: int, now_ms: int) -> bytes:
+        return message_frame(message, producer_id, producer_name, sequence_id, 2**64 - 1)
+
+    monkeypatch.setattr(producer, "message_frame", of_another_age)
     broker.real.publish_messages(DEAD, OutgoingMessage(b"{}", {"REAL_TOPIC": f"{N}/placed", "REAL_SUBSCRIPTION": "s"}, key="odd"))
     owner = browse("owner")
     for query in ("by=day", "by=hour", f"until_ms={10**18 - 1}", f"from_ms={10**17}", f"from_ms={'9' * 5_000}"):
