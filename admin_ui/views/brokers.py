@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,21 +233,14 @@ def isolation_policy(request: ConsoleRequest, policy: str) -> HttpResponse:
 
 
 def _policy_form(request: ConsoleRequest, form: IsolationForm, heading: str, usage_threshold: int = 100) -> HttpResponse:
-    back = reverse("console:brokers")
-    act = lambda: set_isolation_policy(request.actor, form.cleaned_data["name"], form.isolation(usage_threshold))  # noqa: E731
-    if carried_out(request, form, act):
-        show_message(request, gettext("The policy is in force; bundles move now."))
-        return HttpResponseRedirect(back)
-    return show(
+    return _placement_form(
         request,
-        "pages/form.html",
-        navigation(request, "platform"),
+        form,
+        lambda: set_isolation_policy(request.actor, form.cleaned_data["name"], form.isolation(usage_threshold)),
         heading=heading,
         intro=gettext("While no broker runs that the policy names, its namespaces are not served: isolation comes first."),
-        form=form,
         submit=gettext("Set policy"),
-        crumbs=_crumbs((gettext("Brokers"), back)),
-        cancel_url=back,
+        done=gettext("The policy is in force; bundles move now."),
     )
 
 
@@ -287,26 +281,16 @@ def failure_domain(request: ConsoleRequest, domain: str) -> HttpResponse:
 
 
 def _domain_form(request: ConsoleRequest, form: DomainForm, heading: str) -> HttpResponse:
-    back = reverse("console:brokers")
-
-    def set_domain() -> None:
-        set_failure_domain(request.actor, form.cleaned_data["name"], form.cleaned_data["brokers"].split())
-
-    if carried_out(request, form, set_domain):
-        show_message(request, gettext("The failure domain is set; it counts where bundles are placed from now on."))
-        return HttpResponseRedirect(back)
-    return show(
+    return _placement_form(
         request,
-        "pages/form.html",
-        navigation(request, "platform"),
+        form,
+        lambda: set_failure_domain(request.actor, form.cleaned_data["name"], form.cleaned_data["brokers"].split()),
         heading=heading,
         intro=gettext(
             "Bundles of namespaces that should not fail together go to different failure domains, as far as there are enough."
         ),
-        form=form,
         submit=gettext("Set failure domain"),
-        crumbs=_crumbs((gettext("Brokers"), back)),
-        cancel_url=back,
+        done=gettext("The failure domain is set; it counts where bundles are placed from now on."),
     )
 
 
@@ -325,4 +309,25 @@ def failure_domain_delete(request: ConsoleRequest, domain: str) -> HttpResponse:
         submit=gettext("Delete failure domain"),
         done=gettext("The failure domain is deleted."),
         back=back,
+    )
+
+
+def _placement_form(
+    request: ConsoleRequest, form: forms.Form, act: Callable[[], object], *, heading: str, intro: str, submit: str, done: str
+) -> HttpResponse:
+    """A page with `form`, whose answer is carried out by `act` and leads back to the brokers."""
+    back = reverse("console:brokers")
+    if carried_out(request, form, act):
+        show_message(request, done)
+        return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "platform"),
+        heading=heading,
+        intro=intro,
+        form=form,
+        submit=submit,
+        crumbs=_crumbs((gettext("Brokers"), back)),
+        cancel_url=back,
     )
