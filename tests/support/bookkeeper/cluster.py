@@ -191,6 +191,18 @@ class Cluster:
         for server in (*self.bookies, self.zookeeper):
             server.kill()
 
+    def make_whole(self) -> None:
+        """Starts again what was left killed, and lets go on what was left standing still; all are registered then."""
+        servers = [self.zookeeper, *self.bookies]
+        for server in servers:
+            if server.ended():
+                server.start()
+            else:
+                server.go_on()
+        for server in servers:
+            server.wait()
+        self._wait_for_registrations()
+
     def bookie_named(self, name: str) -> Server:
         return self.bookies[self.names.index(name)]
 
