@@ -14,6 +14,7 @@ from admin_ui.access import ConsoleRequest
 from admin_ui.time_zones import chosen_zone
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
+from admin_ui.worker_away import worker_away
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.roles import OF_TENANT
@@ -74,7 +75,9 @@ def crumbs(tenant: str = "", namespace: str = "", *further: tuple[str, str]) -> 
 
 def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, status: int = 200, **context: Any) -> HttpResponse:
     """The page. Nothing of the console is kept by caches: a page that was shown to one person is not for the next."""
-    full = {"nav": nav, "theme": theme_of(request), "time_zone": chosen_zone(request), **context}
+    match = request.resolver_match
+    away = worker_away(match.url_name or "") if nav is not None and match is not None and template.startswith("pages/") else {}
+    full = {"nav": nav, "theme": theme_of(request), "time_zone": chosen_zone(request), **away, **context}
     response = render(request, f"admin_ui/{template}", full, status=status)
     response["Cache-Control"] = "no-store"
     return response

@@ -33,6 +33,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:home"): Action.AUTHENTICATED,
     ("GET", "console:now"): Action.AUTHENTICATED,  # of what one may see
     ("GET", "console:now_fragment"): Action.AUTHENTICATED,
+    ("GET", "console:worker_fragment"): Action.AUTHENTICATED,
     ("GET", "console:password"): Action.AUTHENTICATED,
     ("POST", "console:password"): Action.AUTHENTICATED,
     ("GET", "console:sessions"): Action.AUTHENTICATED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
+from admin_ui.worker_away import last_begun, quiet
 from messaging.adminrpc.status import BrokerStatus
 from messaging.settings import Settings
 from workers.models import TaskRun
@@ -26,7 +27,6 @@ _LOOKS = {
     "stopping": "badge-warn",
     "failed": "badge-bad",
 }
-WORKER_QUIET = timedelta(minutes=3)  # maintenance runs every minute
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _child(one: dict[str, Any]) -> ChildRow:
 
 def worker() -> WorkerRow:
     """Judged by the newest task run: a worker that is alive but runs nothing is not working."""
-    run = TaskRun.objects.order_by("-started_at").first()
+    run = last_begun()
     if run is None:
         return WorkerRow(
             gettext("No runs yet"),
@@ -107,7 +107,7 @@ def worker() -> WorkerRow:
             None,
         )
     title = {task.name: said(task.title) for task in TASKS}.get(run.name, run.name)
-    if timezone.now() - run.started_at > WORKER_QUIET:
+    if timezone.now() - run.started_at > quiet():
         return WorkerRow(
             gettext("Not running tasks"), "badge-bad", gettext("The last task was “{title}”,").format(title=title), run.started_at
         )

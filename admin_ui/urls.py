@@ -59,6 +59,7 @@ from admin_ui.views import (
     usage_runs,
     views,
     why,
+    worker,
 )
 from admin_ui.views.rights import access, grants, readers, roles, teams, token_issuers
 
@@ -236,6 +237,7 @@ urlpatterns = [
     path("tasks", tasks.tasks, name="tasks"),
     path("tasks/detail", tasks.tasks_fragment, name="tasks_fragment"),
     path("tasks/<str:run_id>/decide", tasks.task_decide, name="task_decide"),
+    path("worker", worker.worker_fragment, name="worker_fragment"),
     path("platform", platform.platform, name="platform"),
     path("platform/alerts", alerts.platform_alerts, name="platform_alerts"),
     path("platform/brokers", brokers.brokers, name="brokers"),

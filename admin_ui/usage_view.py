@@ -111,7 +111,15 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
             gettext("The last run failed: {run_id}").format(run_id=run.run_id),
             (run.message if detailed else "") or gettext("See the worker's log. The usage below is from the previous run."),
         )
-    if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
+    if run.outcome == outcomes.REQUESTED:
+        return Problem(
+            "good",
+            gettext("A run was asked for"),
+            gettext(
+                "Requested {requested_at} UTC; no worker has begun it yet. This page shows the result as soon as it is available."
+            ).format(requested_at=f"{run.requested_at:%H:%M}"),
+        )
+    if run.outcome == outcomes.RUNNING:
         return Problem(
             "good",
             gettext("A run is in progress"),

@@ -102,6 +102,7 @@ NO_PLACES = {
     *("home", "sign_in", "jump", "invitation", "view_create", "topic", "subscription", "docs_search"),
     *(
         "now_fragment",
+        "worker_fragment",
         "namespace_marks",
         "topic_fragment",
         "topic_timeline",

@@ -1,5 +1,6 @@
 // What htmx asks for again and again says when it could not be had: it fades, a notice above it says since when it is not of now, and both
 // go once it is. [data-as-of="id"] says as of when the element of that id is. A console that hangs is not waited for longer than WAIT_MS.
+// What has data-aside is no part of what the page shows: it says nothing of this.
 
 import { clock } from "./format.js";
 import { say } from "./words.js";
@@ -8,7 +9,7 @@ const WAIT_MS = 15_000;
 const refreshed = new Map(); // path -> when what it answers was last known to be true, and the notice while it is not
 const loaded = Date.now();
 
-const polls = (element) => element.getAttribute?.("hx-trigger")?.includes("every") ?? false;
+const polls = (element) => (element.getAttribute?.("hx-trigger")?.includes("every") && !("aside" in element.dataset)) ?? false;
 const pathOf = (event) => event.detail.pathInfo.requestPath.split("?")[0];
 
 function stateOf(path, element) {
