@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from admin_ui.pages import sentence
 from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -167,8 +168,8 @@ def effects(found: PolicyPreviewAnswer) -> list[str]:
     lines = []
     for effect in found.effects:
         local = effect.topic.rpartition("/")[2]
-        sentence = f"{effect.sentence[:1].upper()}{effect.sentence[1:]}"
-        lines.append(f"{local}: {sentence}." if local else f"{sentence}.")
+        text = sentence(said(effect.sentence))
+        lines.append(f"{local}: {text}" if local else text)
     further = found.effects_count - len(found.effects)
     if further > 0:
         lines.append(gettext("And {further} more.").format(further=exact(further)))

@@ -65,11 +65,6 @@ def _zoned_label(text: str) -> str:
 zoned_label = lazy(_zoned_label, str)
 
 
-def local_text(at: datetime) -> str:
-    """With its zone: 2026-03-01 14:00:00 CET."""
-    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"
-
-
 def typed(text: str) -> str:
     """A time of an address as somebody would type it in their zone; what is none stays as it is."""
     at = _parsed(text)

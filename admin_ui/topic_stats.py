@@ -14,6 +14,7 @@ from typing import Any
 from django.http import QueryDict
 
 from admin_ui.addresses import short_name
+from admin_ui.pages import sentence
 from admin_ui.row_list import Column, list_items
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -189,8 +190,7 @@ def _explanation(one: Json) -> str:
     found = one.get("explanation") or {}
     if not found or found.get("reason") in NOTHING_TO_EXPLAIN:
         return ""
-    remedy = found.get("remedy", "")
-    return f"{found.get('sentence', '')} {remedy[:1].upper()}{remedy[1:]}{'.' if remedy else ''}".strip()
+    return f"{said(found.get('sentence', ''))} {sentence(said(found.get('remedy', '')))}".strip()
 
 
 def _states(one: Json) -> list[State]:

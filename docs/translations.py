@@ -20,8 +20,10 @@ from django.utils.translation.template import templatize
 
 from admin_ui.translation.said import CONTEXT
 from messaging import errors
+from messaging.broker.core.control import policy_effects
 from messaging.policies import texts
 from messaging.policies.groups import GROUPS
+from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
 from messaging.problems import steps
 from messaging.problems.kinds import MARKS
@@ -43,15 +45,53 @@ SAME = re.compile(
 )
 # Lines of the header that say nothing, or change with every run.
 _HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-Translator|Language-Team)')
-# Parts below the console whose errors and reasons its pages show.
-SAYING = [
-    path
-    for pattern in ("tenants/actions/**/*.py", "workers/redrive/*.py", "messaging/broker/core/dead_letters/redrive.py")
-    for path in ROOT.glob(pattern)
+# Parts below the console whose errors and reasons its pages show: of their sources what is raised, or named as a reason.
+_RAISING = (
+    "tenants/actions/**/*.py",
+    "tenants/*.py",
+    "workers/redrive/*.py",
+    "workers/alerts/*.py",
+    "workers/billing/*.py",
+    "workers/mail.py",
+    "workers/queue.py",
+    "messaging/adminrpc/*.py",
+    "messaging/broker/core/dead_letters/redrive.py",
+    "messaging/broker/core/schemas/registry.py",
+    "messaging/broker/runtime/admin/**/*.py",
+    "messaging/broker/runtime/topic_schemas.py",
+    "messaging/broker/runtime/topics/limits/*.py",
+    "messaging/policies/*.py",
+    "messaging/protocol/names.py",
+)
+# Of these only APIs and programs are answered.
+_OF_PROGRAMS = re.compile(r".*/(?:\w*rest|\w*shapes|internal|idempotency|pulsar\w*|backup|gone_brokers|moves|dynamic|callers)\.py")
+SAYING = sorted(
+    {path for pattern in _RAISING for path in ROOT.glob(pattern) if not _OF_PROGRAMS.fullmatch(path.relative_to(ROOT).as_posix())}
+)
+# All of whose texts are sentences, or parts of some.
+SENTENCES = [
+    ROOT / name
+    for name in (
+        "messaging/broker/core/control/policy_effects.py",
+        "messaging/broker/core/diagnosis/explain.py",
+        "messaging/broker/core/diagnosis/problems.py",
+        "messaging/broker/core/diagnosis/trace.py",
+        "messaging/broker/runtime/admin/diagnosis.py",
+        "messaging/broker/runtime/problems/refusals.py",
+        "messaging/broker/runtime/problems/topic_look.py",
+        "messaging/broker/runtime/topics/backlog/quota.py",
+        "messaging/broker/runtime/topics/limits/admission.py",
+        "messaging/broker/runtime/topics/limits/shared_limits.py",
+        "messaging/broker/runtime/topics/limits/stored_bytes.py",
+        "messaging/broker/runtime/topics/limits/tenant_ceilings.py",
+        "messaging/policies/isolation.py",
+    )
 ]
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
 _REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK"}
 _NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self", "isoformat", "strip"}
+_TWO_WORDS = re.compile(r"[A-Za-z]{2,}[,:]? [A-Za-z]{2,}|\{\w+\} [a-z]{2,}")
+_FOR_PROGRAMS = {"spawn", "debug", "exception", "info", "warning", "error"}
 _GAP = "\ue000"  # where a tag of the template was
 
 
@@ -73,12 +113,15 @@ def found() -> Catalog:
                 catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)])
     for text in steps.TEXTS.values():
         catalog.add(text, None, [("messaging/problems/steps.py", 0)])
-    for path in sorted(SAYING):
-        for text in raised(path.read_text(encoding="utf-8")):
-            catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)], context=CONTEXT)
+    for paths, texts_of in ((SAYING, raised), (SENTENCES, sentences)):
+        for path in paths:
+            for text in texts_of(path.read_text(encoding="utf-8")):
+                catalog.add(text, None, [(path.relative_to(ROOT).as_posix(), 0)], context=CONTEXT)
     for place, texts_there in (
         ("messaging/policies/registry.py", of_policies()),
         ("messaging/problems/kinds.py", (text for mark in MARKS.values() for text in (mark.text, mark.meaning))),
+        ("messaging/policies/model.py", Level),
+        ("messaging/broker/core/control/policy_effects.py", _of_effects()),
         ("workers/schedule.py", (task.title for task in TASKS)),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
     ):
@@ -104,6 +147,15 @@ def of_policies() -> Iterator[str]:
             yield policy.unit
 
 
+def _of_effects() -> Iterator[str]:
+    """Things that a change of policies concerns, as it counts them."""
+    for noun in policy_effects.NOUNS:
+        yield from (f"1 {noun}", f"{{count}} {noun}s")
+    for kind in ("Exclusive", "Failover", "Shared", "Key_Shared"):
+        yield from (f"1 {kind} consumer", f"{{count}} {kind} consumers")
+    yield from (things.replace("_", " ") for things in policy_effects.OF_TENANTS)
+
+
 def raised(source: str) -> Iterator[str]:
     """What errors of a source say, and its constants named after why something is not done: with the names of values in braces."""
     for node in ast.walk(ast.parse(source)):
@@ -115,6 +167,24 @@ def raised(source: str) -> Iterator[str]:
             names = [target.id for target in node.targets if isinstance(target, ast.Name)]
             if _REASONS.intersection(names):
                 yield from _sayings(node.value)
+
+
+def sentences(source: str) -> Iterator[str]:
+    """Every text of several words of a source that speaks, without its docstrings."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # a docstring
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FOR_PROGRAMS:
+            continue
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            yield from (text for text in _sayings(node) if _TWO_WORDS.search(text))
+        waiting += (
+            ast.iter_child_nodes(node)
+            if not isinstance(node, ast.JoinedStr)
+            else [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        )
 
 
 def _sayings(node: ast.expr) -> Iterator[str]:

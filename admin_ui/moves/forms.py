@@ -8,7 +8,8 @@ from typing import Any
 from django import forms
 
 from admin_ui.forms import PLAIN
-from admin_ui.time_zones import local_text, zoned_label
+from admin_ui.time_zones import zoned_label
+from admin_ui.translation.figures import local_text
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.limits.sizes import INT64_MAX
 

@@ -1,11 +1,12 @@
-"""Figures with the separators of the language of the request: 1,234.5 is 1.234,5 in German."""
+"""Figures with the separators of the language of the request, as 1.234,5 in German, and times in the zone of whoever reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
-from django.utils import translation
+from django.utils import timezone, translation
 
 from admin_ui import formatting
 
@@ -25,3 +26,8 @@ exact = in_language(formatting.exact)
 rate = in_language(formatting.rate)
 size = in_language(formatting.size)
 span = in_language(formatting.span)
+
+
+def local_text(at: datetime) -> str:
+    """With its zone: 2026-03-01 14:00:00 CET."""
+    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"

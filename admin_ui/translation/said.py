@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from django.utils.translation import get_language
 
 from admin_ui.translation.catalogs import SOURCES, read_po
-from admin_ui.translation.figures import exact
+from admin_ui.translation.figures import exact, local_text
 
 CONTEXT = "said"
 _PLACE = re.compile(r"\{(\w+)\}")
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,5}")  # a figure as parts below the console write it
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")  # `messaging.times.time_text`
+_END = re.compile(r"(?<=\.) (?=[A-Z0-9])")  # between two sentences
+_STOP = re.compile(r"(?<!\.)\.$")  # a full stop, which a sentence as a value may lack
+_PARTS_MAX, _DEPTH_MAX = 8, 3
+NUMBERS = {"count", "messages", "size_bytes", "unowned", "waiting", "times", "more", "dead", "over"}  # values that are nothing else
+_NUMBER = r"[0-9.,e+]+?"
 _BEGINNING = 3  # characters by which sentences are found
 _TEXT_MAX = 1_000  # characters; what is longer is shown as it came
 
@@ -31,25 +38,57 @@ class _Sentence(NamedTuple):
 
 
 def said(text: str) -> str:
-    """`text` in the language of the request. Its values may be such texts too, as in "topic: why"."""
+    """`text` in the language of the request, with times in the person's zone. Its values may be such texts too, as in "topic: why";
+    of several sentences each is one by itself."""
     if not text or len(text) > _TEXT_MAX:
         return text
-    return _kept((get_language() or "en").partition("-")[0], text)
+    return _TIME.sub(_local, _kept((get_language() or "en").partition("-")[0], text))
+
+
+def _local(match: re.Match[str]) -> str:
+    try:
+        return local_text(datetime.fromisoformat(match[0]))
+    except (ValueError, OverflowError):
+        return match[0]
 
 
 @lru_cache(maxsize=2_048)
 def _kept(language: str, text: str) -> str:
     sentences = _sentences(language)
-    return _said(sentences, text, 0) if sentences else text
+    if not sentences:
+        return text
+    whole = _known(sentences, text, 0)
+    if whole is not None:
+        return whole
+    parts = _END.split(text, _PARTS_MAX)
+    return " ".join(_said(sentences, part, 0) for part in parts) if len(parts) > 1 else text
 
 
 def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> str:
+    known = _known(sentences, text, depth)
+    if known is not None:
+        return known
+    if depth and _GROUPED.fullmatch(text):
+        return exact(int(text.replace(",", "")))
+    if not depth:
+        return text
+    before, colon, after = text.rpartition(": ")
+    if colon and (advice := _known(sentences, after, depth)) is not None:
+        return f"{_known(sentences, before, depth) or before}: {advice}"
+    parts = [_known(sentences, part, depth) for part in text.split(", ", _PARTS_MAX)]
+    return text if None in parts else ", ".join(part or "" for part in parts)
+
+
+def _known(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> str | None:
     for sentence in (*sentences.get(text[:_BEGINNING].lower(), ()), *sentences.get("", ())):
         match = sentence.pattern.fullmatch(text)
         if match:
-            values = {name: _said(sentences, value, depth + 1) if depth < 2 else value for name, value in match.groupdict().items()}
+            values = {
+                name: _said(sentences, value, depth + 1) if depth < _DEPTH_MAX else value
+                for name, value in match.groupdict().items()
+            }
             return _as(text, sentence.translated.format(**values))
-    return exact(int(text.replace(",", ""))) if depth and _GROUPED.fullmatch(text) else text
+    return None
 
 
 def _as(text: str, translated: str) -> str:
@@ -72,7 +111,8 @@ def _sentences(language: str) -> Mapping[str, list[_Sentence]]:
             text = key.removeprefix(prefix)
             literal = _PLACE.split(text)[0]
             beginning = text[:_BEGINNING].lower() if len(literal) >= _BEGINNING else ""
-            found.setdefault(beginning, []).append(_Sentence(_pattern(text), translated, len(_PLACE.sub("", text))))
+            sentence = _Sentence(_pattern(_STOP.sub("", text)), _STOP.sub("", translated), len(_PLACE.sub("", text)))
+            found.setdefault(beginning, []).append(sentence)
     for sentences in found.values():
         sentences.sort(key=lambda sentence: -sentence.literal)
     return found
@@ -86,7 +126,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     pattern = f"(?i:{first[:1]}){first[1:]}" if text[:1].isalpha() else first
     seen = set[str]()
     for number, (name, literal) in enumerate(zip(names, literals[1:], strict=True)):
-        value = f"(?P={name})" if name in seen else f"(?P<{name}>.+?)"
+        value = f"(?P={name})" if name in seen else f"(?P<{name}>{_NUMBER if name in NUMBERS else '.+?'})"
         seen.add(name)
         found = f"{value}{re.escape(literal)}"
         pattern += found if number == len(names) - 1 else f"(?>{found})"

@@ -7,6 +7,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from admin_ui.templatetags.console import moment, register
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from messaging.adminrpc.diagnosis import ExplainStep
 from messaging.problems.steps import TEXTS, Facts, Step, StepState
@@ -76,11 +77,11 @@ def sentence_of(step: ExplainStep) -> str | SafeString:
     """The broker's sentence with figures and moments as the reader has them; as it came, where the broker says something new."""
     text = TEXTS.get(step.code)
     if text is None:
-        return step.sentence
+        return said(step.sentence)
     try:
         return format_html(gettext(text), **_shown(step.facts))
     except (KeyError, IndexError, ValueError):
-        return step.sentence
+        return said(step.sentence)
 
 
 def _shown(facts: Facts) -> dict[str, str | SafeString]:
@@ -96,7 +97,7 @@ def _fact(name: str, value: str | float) -> str | SafeString:
     if name == "level":
         return level_of(str(value))
     if isinstance(value, str):
-        return value
+        return said(value) if name == "why" else value
     if name.endswith("_ms"):
         return moment(int(value))
     if name.endswith("_bytes"):

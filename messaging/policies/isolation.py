@@ -159,14 +159,12 @@ class IsolationRules:
         """Why no broker that runs may have the namespace."""
         name = self.policy_of(namespace)
         if not name:
-            return (
-                f"isolation policies reserve all brokers that run for other namespaces, and none holds for {namespace}: an "
-                "operator has to start another broker, or change one of them"
-            )
-        return (
-            f"no broker that runs may serve namespace {namespace}, by isolation policy {name}: an operator has to start one "
-            "that it names, or change it"
-        )
+            why = f"isolation policies reserve all brokers that run for other namespaces, and none holds for {namespace}"
+            to_do = "an operator has to start another broker, or change one of them"
+            return f"{why}: {to_do}"
+        why = f"no broker that runs may serve namespace {namespace}, by isolation policy {name}"
+        to_do = "an operator has to start one that it names, or change it"
+        return f"{why}: {to_do}"
 
 
 KNOWN_MAX = 10_000  # names of which it is remembered what they match

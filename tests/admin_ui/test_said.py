@@ -6,11 +6,11 @@ import re
 import time
 
 import pytest
-from django.utils import translation
+from django.utils import timezone, translation
 
 from admin_ui.policy_texts import groups
 from admin_ui.translation.catalogs import SOURCES
-from admin_ui.translation.said import CONTEXT, said
+from admin_ui.translation.said import CONTEXT, NUMBERS, said
 from docs.translations import LANGUAGES, read
 from messaging.policies.model import Level
 
@@ -24,6 +24,7 @@ def test_each_sentence_is_known_again_with_values_in_it(language: str) -> None:
         for message in read(SOURCES / language / "LC_MESSAGES" / "django.po"):
             if message.context == CONTEXT and isinstance(message.id, str) and isinstance(message.string, str):
                 values = {name: f"'{name}-{number}'" for number, name in enumerate(PLACE.findall(message.id))}
+                values |= {name: str(number) for number, name in enumerate(PLACE.findall(message.id)) if name in NUMBERS}
                 assert said(message.id.format(**values)) == message.string.format(**values)
                 asked += 1
     assert asked > 400
@@ -56,3 +57,60 @@ def test_policies_are_shown_and_searched_in_the_language_of_the_reader() -> None
         (row,) = group.rows
         assert row.title == "Papierkorb" and "wiederhergestellt" in row.policies[0].meaning
         assert groups({}, Level.NAMESPACE, "recycle bin")[0].rows == [row]
+
+
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [
+        (
+            "No consumer is connected, and 3 entries are not acknowledged.",
+            "Kein Consumer ist verbunden, und 3 Einträge sind nicht bestätigt.",
+        ),
+        (
+            "None of the 5 consumers can be sent messages: 3 without permits, 2 not reading the connection.",
+            "Keinem der 5 Consumer können Nachrichten gesendet werden: 3 ohne Permits, 2 lesen ihre Verbindung nicht.",
+        ),
+        (
+            "topic t accepts no messages: the backlog of 2 bytes has reached the limit of 1 bytes: consume it, delete a "
+            "subscription, or raise the quota",
+            "das Topic t nimmt keine Nachrichten an: der Rückstand von 2 Bytes hat die Grenze von 1 Bytes erreicht: "
+            "konsumieren Sie ihn, löschen Sie eine Subscription, oder heben Sie die Grenze an",
+        ),
+        (
+            "4 clients were refused. Topic t has a schema, and producers without one are refused (schema_enforced): use "
+            "the schema.",
+            "4 Clients wurden abgelehnt. Das Topic t hat ein Schema, und Producer ohne eines werden abgelehnt (schema_enforced): "
+            "benutzen Sie das Schema.",
+        ),
+        (
+            "Delivery is at the limit of the topic: dispatch_rate allows 1,000 messages and 5 bytes a second. What exceeds it is "
+            "dropped. 1 message was dropped since the subscription was made.",
+            "Die Zustellung ist an der Grenze, die auf der Ebene Topic gesetzt ist: dispatch_rate erlaubt 1.000 Nachrichten und "
+            "5 Bytes in der Sekunde. Was darüber hinausgeht, wird verworfen. 1 Nachricht wurde verworfen, seit es die "
+            "Subscription gibt.",
+        ),
+        (
+            "tenant acme has 5 topics, which is max_topics_per_tenant = 5, set on the tenant: delete unused ones, or "
+            "raise it there",
+            "Mandant acme hat 5 Topics, das ist max_topics_per_tenant = 5, gesetzt auf der Ebene Mandant: löschen Sie unbenutzte, "
+            "oder heben Sie die Grenze dort an",
+        ),
+    ],
+)
+def test_sentences_of_the_broker_are_known_by_their_parts(english: str, german: str) -> None:
+    with translation.override("de"):
+        assert said(english) == german
+
+
+def test_times_in_sentences_are_in_the_zone_of_the_reader() -> None:
+    text = (
+        "3 delayed messages wait for their delivery time. The next is not due before 2026-07-21T14:14:20.000Z. No TTL expires them."
+    )
+    with timezone.override("Europe/Berlin"):
+        assert "not due before 2026-07-21 16:14:20 CEST." in said(text)
+        with translation.override("de"):
+            assert said(text) == (
+                "3 verzögerte Nachrichten warten auf ihre Zustellzeit. Die nächste ist nicht vor 2026-07-21 16:14:20 CEST fällig. "
+                "Keine TTL lässt sie ablaufen."
+            )
+    assert said("the clock of somebody says 9999-99-99T99:99:99.999Z") == "the clock of somebody says 9999-99-99T99:99:99.999Z"

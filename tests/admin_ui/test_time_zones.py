@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from admin_ui.moves.forms import ResetForm
 from admin_ui.templatetags.console import moment
-from admin_ui.time_zones import local_text, of_address, typed
+from admin_ui.time_zones import of_address, typed
+from admin_ui.translation.figures import local_text
 from messaging.times import TIME_MS_MAX
 from tenants.models import User
 from tests.admin_ui.pages import NAMESPACE, Browse, text

@@ -77,13 +77,14 @@ def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[Po
         count, limit = facts.held[things], after[policy]
         if before[policy] == limit or not limit or count < limit + (things != DELAYED):
             continue
-        whole = f"{count:,} {things.replace('_', ' ')} of {facts.scope} {facts.name}"
+        noun, level, name = things.replace("_", " "), facts.scope, facts.name
         if things == DELAYED:
-            sentence = f"{whole} would stay, and another would be refused when it is published"
+            sentence = f"{count:,} {noun} of {level} {name} would stay, and another would be refused when it is published"
         elif things in ("producers", "consumers", "connections"):
-            sentence = f"{count - limit:,} of {whole} would be refused when connecting again"
+            over = count - limit
+            sentence = f"{over:,} of {count:,} {noun} of {level} {name} would be refused when connecting again"
         else:
-            sentence = f"{whole} would stay, and no other could be created"
+            sentence = f"{count:,} {noun} of {level} {name} would stay, and no other could be created"
         shared.append(PolicyEffect(policy, "", "", count - limit, sentence))
     return shared
 
@@ -101,32 +102,36 @@ def effects(facts: TopicFacts, before: Values, after: Values) -> list[PolicyEffe
     return [PolicyEffect(policy, facts.topic, *told) for told, policy in policies.items()]
 
 
+NOUNS = ("producer", "consumer", "subscription", "connected producer", "delayed message")
+
+
 def _things(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _too_many(count: int, limit: int, noun: str, where: str) -> tuple[int, str] | None:
+def _too_many(count: int, limit: int, noun: str, subscription: str = "") -> tuple[int, str] | None:
     if not limit or count <= limit:
         return None
     over = count - limit
-    return over, f"{_things(over, noun)} of {count:,} would be refused when connecting again{where}"
+    refused = f"{_things(over, noun)} of {count:,} would be refused when connecting again"
+    return over, f"{refused} to subscription {subscription}" if subscription else refused
 
 
 def _producers(facts: TopicFacts, before: Values, after: Values) -> Found:
-    if refused := _too_many(facts.producers, after["max_producers_per_topic"], "producer", ""):
+    if refused := _too_many(facts.producers, after["max_producers_per_topic"], "producer"):
         yield ("", *refused)
 
 
 def _consumers(facts: TopicFacts, before: Values, after: Values) -> Found:
     consumers = sum(len(subscription.unacked_by_consumer) for subscription in facts.subscriptions)
-    if refused := _too_many(consumers, after["max_consumers_per_topic"], "consumer", ""):
+    if refused := _too_many(consumers, after["max_consumers_per_topic"], "consumer"):
         yield ("", *refused)
 
 
 def _consumers_of_each(facts: TopicFacts, before: Values, after: Values) -> Found:
     for subscription in facts.subscriptions:
         limit = after["max_consumers_per_subscription"]
-        if refused := _too_many(len(subscription.unacked_by_consumer), limit, "consumer", f" to subscription {subscription.name}"):
+        if refused := _too_many(len(subscription.unacked_by_consumer), limit, "consumer", subscription.name):
             yield (subscription.name, *refused)
 
 
@@ -141,7 +146,7 @@ def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
     for subscription in facts.subscriptions:
         connected = len(subscription.unacked_by_consumer)
         if allowed and subscription.kind not in allowed and connected:
-            of_kind = _things(connected, f"{subscription.kind} consumer")
+            of_kind = _things(connected, " ".join((subscription.kind, "consumer")))
             yield (
                 subscription.name,
                 connected,
@@ -197,7 +202,7 @@ def _quota_bytes(facts: TopicFacts, before: Values, after: Values) -> Found:
             )
     elif over:
         most = max(subscription.backlog_bytes for subscription in over)
-        yield "", facts.producers, f"publishing would be refused: the backlog is {_size(most)}{_connected(facts)}"
+        yield "", facts.producers, _refused(facts, f"the backlog is {_size(most)}")
 
 
 def _quota_age(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -208,27 +213,29 @@ def _quota_age(facts: TopicFacts, before: Values, after: Values) -> Found:
         yield "", 1, f"unacknowledged messages older than {limit:,} s would be evicted; the oldest is {facts.oldest_age_s:,} s old"
     else:
         oldest = f"the oldest unacknowledged message is {facts.oldest_age_s:,} s old"
-        yield "", facts.producers, f"publishing would be refused: {oldest}{_connected(facts)}"
+        yield "", facts.producers, _refused(facts, oldest)
 
 
-def _connected(facts: TopicFacts) -> str:
-    return f"; {_things(facts.producers, 'connected producer')} would be closed" if facts.producers else ""
+def _refused(facts: TopicFacts, why: str) -> str:
+    if not facts.producers:
+        return f"publishing would be refused: {why}"
+    return f"publishing would be refused: {why}; {_things(facts.producers, 'connected producer')} would be closed"
 
 
 def _ttl(facts: TopicFacts, before: Values, after: Values) -> Found:
     for subscription in facts.subscriptions:
         if subscription.expired_entries:
-            entries = (
-                f"{subscription.expired_entries:,} unacknowledged {'entry' if subscription.expired_entries == 1 else 'entries'}"
-            )
-            yield subscription.name, subscription.expired_entries, f"{entries} of subscription {subscription.name} would expire"
+            count = subscription.expired_entries
+            entries = "1 unacknowledged entry" if count == 1 else f"{count:,} unacknowledged entries"
+            yield subscription.name, count, f"{entries} of subscription {subscription.name} would expire"
 
 
 def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
     if facts.trimmed_bytes:
-        of_all = f" of the {_size(facts.stored_bytes)} stored" if facts.stored_bytes else ""
-        deleted = f"{_size(facts.trimmed_bytes)}{of_all}, acknowledged by all,"
-        yield "", facts.trimmed_bytes, f"{deleted} would be deleted at the next retention run"
+        deleted = _size(facts.trimmed_bytes)
+        if facts.stored_bytes:
+            deleted = f"{deleted} of the {_size(facts.stored_bytes)} stored"
+        yield "", facts.trimmed_bytes, f"{deleted}, acknowledged by all, would be deleted at the next retention run"
 
 
 def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -241,12 +248,14 @@ def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
             )
 
 
-def _given_delay(policy: str, whose: str, without: str) -> Callable[[TopicFacts, Values, Values], Found]:
+def _given_delay(policy: str, without: str) -> Callable[[TopicFacts, Values, Values], Found]:
     def effect(facts: TopicFacts, before: Values, after: Values) -> Found:
         if facts.producers and after["delayed_delivery"] and (policy == _FIXED or not after[_FIXED]):
             outcome = f"wait {after[policy]:,} ms" if after[policy] else without
-            producers = _things(facts.producers, "connected producer")
-            yield "", facts.producers, f"what {producers} would publish {whose}would {outcome}; what is stored keeps its time"
+            what = f"what {_things(facts.producers, 'connected producer')} would publish"
+            if policy != _FIXED:
+                what = f"{what} without a delivery time"
+            yield "", facts.producers, f"{what} would {outcome}; what is stored keeps its time"
 
     return effect
 
@@ -259,9 +268,9 @@ def _deduplication(facts: TopicFacts, before: Values, after: Values) -> Found:
 def _slower(policy: str, what: str) -> Callable[[TopicFacts, Values, Values], Found]:
     def effect(facts: TopicFacts, before: Values, after: Values) -> Found:
         limit = after[policy] / after.get(policy.replace("_messages", "_period_s"), 1)
-        rate = facts.publish_rate if what == "published" else facts.dispatch_rate
+        rate = facts.publish_rate if policy.startswith("publish") else facts.dispatch_rate
         if 0 < limit < rate:
-            yield "", int(rate - limit), f"{rate:,.0f} messages a second are {what} now; {limit:,.0f} would be"
+            yield "", int(rate - limit), f"{rate:,.0f} messages a second {what} now; {limit:,.0f} would be"
 
     return effect
 
@@ -293,9 +302,9 @@ EFFECTS: Mapping[str, Callable[[TopicFacts, Values, Values], Found]] = {
     "retention_time_min": _retention,
     "retention_size_mb": _retention,
     "delayed_delivery": _delays,
-    _FIXED: _given_delay(_FIXED, "", "be delivered when it asks for it"),
-    "delayed_delivery_default_ms": _given_delay("delayed_delivery_default_ms", "without a delivery time ", "be delivered at once"),
+    _FIXED: _given_delay(_FIXED, "be delivered when it asks for it"),
+    "delayed_delivery_default_ms": _given_delay("delayed_delivery_default_ms", "be delivered at once"),
     "deduplication": _deduplication,
-    "publish_rate_messages": _slower("publish_rate_messages", "published"),
-    "dispatch_rate_messages": _slower("dispatch_rate_messages", "delivered"),
+    "publish_rate_messages": _slower("publish_rate_messages", "are published"),
+    "dispatch_rate_messages": _slower("dispatch_rate_messages", "are delivered"),
 }

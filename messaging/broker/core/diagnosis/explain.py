@@ -153,7 +153,7 @@ def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliverySta
         first, *others = _nobody_ready(stuck, None)
         return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
     if state.blocked_by is not None:
-        text = f"{rate_sentence(state.blocked_by, 'Delivery')} What exceeds it is dropped. {dropped}"
+        text = f"{rate_sentence(state.blocked_by, 'Delivery is')} What exceeds it is dropped. {dropped}"
         return [Finding(Reason.RATE_LIMIT, text), *stuck[:CONSUMERS_MAX]]
     text = f"Messages are delivered as they are published, and dropped where nobody can take them. {dropped}"
     return [Finding(Reason.DELIVERING, text), *stuck[:CONSUMERS_MAX]]
@@ -184,15 +184,15 @@ def _nobody_ready(stuck: list[Finding], at: Position | None) -> list[Finding]:
         return stuck
     counted = Counter(finding.reason for finding in stuck)
     reason, _ = counted.most_common(1)[0]
-    parts = ", ".join(f"{count} {COUNTED[why]}" for why, count in counted.most_common())
+    parts = ", ".join(COUNTED[why].format(count=count) for why, count in counted.most_common())
     text = f"None of the {len(stuck)} consumers can be sent messages: {parts}."
     return [Finding(reason, text, position=at), *stuck[:CONSUMERS_MAX]]
 
 
 COUNTED = {
-    Reason.NOT_READING: "not reading the connection",
-    Reason.CONSUMER_LIMIT: "at the limit of unacknowledged messages",
-    Reason.NO_PERMITS: "without permits",
+    Reason.NOT_READING: "{count} not reading the connection",
+    Reason.CONSUMER_LIMIT: "{count} at the limit of unacknowledged messages",
+    Reason.NO_PERMITS: "{count} without permits",
 }
 
 
@@ -238,25 +238,30 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
         findings.insert(0 if sent > delayed else len(findings), Finding(Reason.SENT, text))
     if dead:
         letters = subscription.dead_letters
-        error = f": {letters.last_error}" if letters is not None and letters.last_error else ""
-        text = f"{dead} entries that were redelivered too often wait to be moved to the dead-letter topic{error}."
+        error = "" if letters is None else letters.last_error
+        text = f"{dead} entries that were redelivered too often wait to be moved to the dead-letter topic"
+        text = f"{text}: {error}." if error else f"{text}."
         findings.insert(0 if error else len(findings), Finding(Reason.DEAD_LETTERS, text))
     return findings or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
 
 
 def _delayed(count: int, state: DeliveryState) -> Finding:
     until_ms, ttl_s, quota = state.next_delayed_ms, state.message_ttl_s, state.backlog_quota_bytes
-    waits = "1 delayed message waits for its" if count == 1 else f"{count} delayed messages wait for their"
-    when = f"; the next is not due before {time_text(until_ms)}" if until_ms is not None else ""
-    ttl = f"The TTL expires what was stored {ttl_s} s ago, due or not" if ttl_s else "No TTL expires them"
-    counted = f", and they count for the backlog quota of {quota} bytes" if quota >= 0 else ""
-    return Finding(Reason.DELAYED, f"{waits} delivery time{when}. {ttl}{counted}.", until_ms=until_ms)
+    parts = [f"{count} delayed messages wait for their delivery time."]
+    if count == 1:
+        parts = ["1 delayed message waits for its delivery time."]
+    if until_ms is not None:
+        parts.append(f"The next is not due before {time_text(until_ms)}.")
+    parts.append(f"The TTL expires what was stored {ttl_s} s ago, due or not." if ttl_s else "No TTL expires them.")
+    if quota >= 0:
+        parts.append(f"They count for the backlog quota of {quota} bytes.")
+    return Finding(Reason.DELAYED, " ".join(parts), until_ms=until_ms)
 
 
 def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     """Some consumer can be sent messages, and there are some."""
     if state.blocked_by is not None:
-        return [Finding(Reason.RATE_LIMIT, rate_sentence(state.blocked_by, "Delivery"), position=at)]
+        return [Finding(Reason.RATE_LIMIT, rate_sentence(state.blocked_by, "Delivery is"), position=at)]
     if state.no_room:
         kept_bytes, most = state.delayed_bytes, state.delayed_bytes_max
         text = f"Reading stopped at a delayed message: {kept_bytes} bytes of memory are kept for the tenant, which may have {most}."
@@ -280,8 +285,12 @@ def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
 
 
 def rate_sentence(limiter: LevelLimiter, what: str) -> str:
-    parts = [f"{amount:,g} {unit}" for amount, unit in zip(limiter.limit, ("messages", "bytes"), strict=True) if amount]
-    return f"{what} is at the limit of the {limiter.level}: {limiter.policy} allows {' and '.join(parts)} a second."
+    """`what` is "Delivery is", say."""
+    messages, size_bytes = limiter.limit
+    amount = f"{messages:,g} messages" if messages else f"{size_bytes:,g} bytes"
+    if messages and size_bytes:
+        amount = f"{messages:,g} messages and {size_bytes:,g} bytes"
+    return f"{what} at the limit of the {limiter.level}: {limiter.policy} allows {amount} a second."
 
 
 def _entries(count: int) -> str:

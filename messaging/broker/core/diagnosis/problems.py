@@ -65,7 +65,7 @@ def signs_of_subscription(
         signs.append(Sign(Kind.FALLING_BEHIND, text, remedy, waiting=backlog))
     if state.blocked_by is not None:
         remedy = REMEDIES[Reason.RATE_LIMIT]
-        signs.append(Sign(Kind.DISPATCH_THROTTLED, rate_sentence(state.blocked_by, "Delivery"), remedy, waiting=backlog))
+        signs.append(Sign(Kind.DISPATCH_THROTTLED, rate_sentence(state.blocked_by, "Delivery is"), remedy, waiting=backlog))
     return [*signs, *_signs_of_dead_letters(subscription, now_ms)]
 
 
@@ -104,7 +104,7 @@ def signs_of_topic(
         signs.append(Sign(Kind.PRODUCERS_HELD, f"{why[:1].upper()}{why[1:]}.", remedy))
     if throttled_by is not None:
         remedy = "wait: everything is published, at the rate of the limit; or raise the limit"
-        signs.append(Sign(Kind.PUBLISH_THROTTLED, rate_sentence(throttled_by, "Publishing"), remedy))
+        signs.append(Sign(Kind.PUBLISH_THROTTLED, rate_sentence(throttled_by, "Publishing is"), remedy))
     # What a subscription's policy moves has no producer; it shows at the subscription.
     if name.endswith(DEAD_LETTER_ENDING) and producers and 0 <= now_ms - last_published_ms < GROWING_MS:
         text = "Clients sent dead letters here within the last ten minutes."

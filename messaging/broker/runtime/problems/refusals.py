@@ -121,7 +121,8 @@ class SchemaRefusals:
 def _problem(refusal: SchemaRefusal) -> Problem:
     name = refusal.name
     who = "1 client was" if refusal.times == 1 else f"{refusal.times:,} clients were"
-    sentence = f"{who} refused. {refusal.sentence[:1].upper()}{refusal.sentence[1:].rstrip('.')}."
+    why = f"{refusal.sentence[:1].upper()}{refusal.sentence[1:].rstrip('.')}"
+    sentence = f"{who} refused. {why}."
     return Problem(
         kind=Kind.SCHEMA_REFUSED,
         sentence=sentence,

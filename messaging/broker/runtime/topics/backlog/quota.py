@@ -22,6 +22,8 @@ from messaging.errors import BacklogHold, MagnetarError, QuotaExceeded
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position, StoreError
 
+REMEDY = "consume it, delete a subscription, or raise the quota"
+
 
 class QuotaOwner(Protocol):
     """The publisher."""
@@ -245,4 +247,5 @@ class TopicBacklogQuota:
 
     def _refusal(self, action: QuotaAction, why: str) -> MagnetarError:
         kind = BacklogHold if action is QuotaAction.HOLD else QuotaExceeded
-        return kind(f"topic {self._topic.text} accepts no messages: {why}: consume it, delete a subscription, or raise the quota")
+        refused = f"topic {self._topic.text} accepts no messages: {why}"
+        return kind(f"{refused}: {REMEDY}")

@@ -71,7 +71,8 @@ def _reached(
         policy = f"max_{things}_per_{level}"
         limit, set_at = services.policies.resolved(policy, name)
         if limit and (count := count_of(level, whose)) + more > limit:
-            which = "which is" if more == 1 else f"{more} more would exceed"
-            why = f"{level} {whose} has {count} {things}, {which} {policy} = {limit}, set on the {set_at}"
+            why = f"{level} {whose} has {count} {things}, which is {policy} = {limit}, set on the {set_at}"
+            if more > 1:
+                why = f"{level} {whose} has {count} {things}, {more} more would exceed {policy} = {limit}, set on the {set_at}"
             return f"{why}: {remedy}, or raise it there"
     return ""

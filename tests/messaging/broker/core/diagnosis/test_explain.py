@@ -139,10 +139,10 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     world.publish([60_000, 70_000, 80_000])
     (finding,) = explain(world.subscriptions["s"], DeliveryState(next_delayed_ms=START_MS + 60_000))
     assert finding.reason is Reason.DELAYED and finding.until_ms == START_MS + 60_000
-    assert finding.sentence.startswith("3 delayed messages wait for their delivery time; the next is not due before 2026-")
+    assert finding.sentence.startswith("3 delayed messages wait for their delivery time. The next is not due before 2026-")
     assert finding.sentence.endswith(". No TTL expires them.")
     (finding,) = explain(world.subscriptions["s"], DeliveryState(message_ttl_s=3600, backlog_quota_bytes=1 << 20))
-    text = "The TTL expires what was stored 3600 s ago, due or not, and they count for the backlog quota of 1048576 bytes."
+    text = "The TTL expires what was stored 3600 s ago, due or not. They count for the backlog quota of 1048576 bytes."
     assert finding.sentence == f"3 delayed messages wait for their delivery time. {text}"
     world.publish([None])
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
