@@ -24,7 +24,7 @@ TYPED := $(PACKAGES) deploy tests
 SOURCES := messaging tenants admin_ui workers spark_jobs platform
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
-SUITE = pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 2 $(ARGS)
+SUITE = pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 5 $(ARGS)
 SEEDS ?= 200
 STEPS ?= 1000000
 CALLS ?= 100000

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import dividing, open_transports
 from tests.support.databases import forget_broker, other_database
-from tests.support.failed_tests import FailedTests
+from tests.support.failed_tests import Alone, FailedTests
 from tests.support.storage import faults
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
@@ -31,8 +31,12 @@ _UNTIL_S = float(os.environ.get("TESTS_BEGIN_UNTIL_S", "inf"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (path := os.environ.get("TESTS_FAILED_FILE")) and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if path := os.environ.get("TESTS_FAILED_FILE"):
         config.pluginmanager.register(FailedTests(Path(path)))
+    if os.environ.get("TESTS_ALONE"):
+        config.pluginmanager.register(Alone())
 
 
 @pytest.hookimpl(optionalhook=True)

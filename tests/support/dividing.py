@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 
 class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
@@ -16,6 +17,18 @@ class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
         """xdist appends the group after the last "@", behind the brackets of the parameters."""
         scope: str = super()._split_scope(nodeid)
         return scope.partition("::")[0]
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A test that ended its worker has failed: xdist would give it to the next worker as well, to the end of all of them."""
+        workload = self.assigned_work.get(node, {})
+        ended = next((name for tests in workload.values() for name, done in tests.items() if not done), None)
+        for part, tests in list(workload.items()):
+            if ended in tests:
+                tests[ended] = True
+            if all(tests.values()):
+                del workload[part]
+        super().remove_node(node)
+        return ended
 
 
 def sort(items: list[pytest.Item]) -> None:
