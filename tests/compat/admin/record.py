@@ -90,7 +90,7 @@ def answered(stage: Stage, exchange: Exchange) -> dict[str, Any]:
     key = "size" if exchange.path.endswith("/backlogSize") else ""
     answer = type(exchange.answer).__name__ if opaque else plain(exchange.answer, stage.names, key)
     told: dict[str, Any] = {"status": exchange.status, "answer": answer}
-    if exchange.status < 300 and exchange.answer is not None:
+    if exchange.status < 300 and (exchange.answer is not None or exchange.answer_type):  # a type of nothing stops the tool
         told["type"] = exchange.answer_type.partition(";")[0]
     headers = {name.lower(): value for name, value in exchange.headers.items() if name.lower().startswith("x-pulsar-")}
     if headers:
