@@ -138,7 +138,7 @@ def _unset_dynamic(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _done() -> HttpResponse:
-    """200 and nothing else. Of a kind that is said Pulsar's tool looks for a reader, even of nothing, and waits for ever without."""
+    """200 and nothing else. If a type is said, Pulsar's tool looks for a reader of it, even of nothing, and waits for ever."""
     response = HttpResponse()
     del response["Content-Type"]
     return response

@@ -70,12 +70,14 @@ def answer(
         return NotNow(f"{bundle} may not be at this broker")
     if not stays:
         running = [other.broker_id for other in owners.sessions.values() if other.takes]
-        taking = rules.allowed(bundle.namespace, running)
-        if running and not taking:
-            return NotNow(rules.why_nobody(bundle.namespace))
         expected = owners.expected(bundle)
-        loads = {other_id: owners.load_of(other_id) for other_id in taking}
-        chosen = expected if expected in loads else candidate(bundle, taking, loads)
+        if expected in running and rules.permits(bundle.namespace, expected):  # by rules that count it there it would go on
+            chosen = expected
+        else:
+            taking = rules.allowed(bundle.namespace, running)
+            if running and not taking:
+                return NotNow(rules.why_nobody(bundle.namespace))
+            chosen = candidate(bundle, taking, owners)
     if chosen is None or chosen == broker_id:
         return Acquire(bundle)
     return There(owners.sessions[chosen], owner=False)

@@ -12,17 +12,19 @@ from messaging.storage.ledger_store import Fence
 from messaging.storage.meta_store import namespace_of
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow
 
+_NOWHERE: Counter[str] = Counter()
+
 
 class OwnerMap:
     def __init__(self) -> None:
         self.change = 0
-        self.version = 0  # rises with whatever is put here
+        self.version = 0  # rises with whatever is put here, or is expected no more
         self.sessions: dict[str, BrokerSession] = {}
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
         self._expected: dict[NamespaceBundle, str] = {}  # by whom a bundle that nobody owns is about to be acquired
         self._expected_of: Counter[str] = Counter()  # how many of them each broker has
-        self._spread: dict[str, Counter[str]] = {}  # of namespaces that were asked for: how many bundles are at each broker
-        self._young: set[NamespaceBundle] = set()  # of the expected ones, those since the rows were last read
+        self._spread: dict[str, Counter[str]] = {}  # by namespace, how many of its bundles each broker owns or is about to
+        self._young: set[NamespaceBundle] = set()  # of the expected ones, those since the last `forget_expected`
         self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
         self._owned: defaultdict[str, dict[NamespaceBundle, OwnershipRow]] = defaultdict(dict)  # the same, by owner
 
@@ -31,13 +33,11 @@ class OwnerMap:
             self.put(row)
         self.sessions = {session.broker_id: session for session in changes.sessions}
         self.change = max(self.change, changes.change)
-        for bundle in [bundle for bundle in self._expected if bundle not in self._young]:
-            self._expect_no_more(bundle)
-        self._young.clear()
 
     def put(self, row: OwnershipRow) -> None:
         """In place of all rows that it overlaps, unless one of them is newer: answers may overtake one another."""
-        self._expect_no_more(row.bundle)
+        if row.state == "owned":
+            self._expect_no_more(row.bundle)
         rows = self._rows.setdefault(row.bundle.namespace, [])
         first, last = self._overlapping(rows, row.bundle)
         replaced = rows[first:last]
@@ -54,13 +54,20 @@ class OwnerMap:
             self._count(row.bundle.namespace, row.broker_id, 1)
 
     def expect(self, bundle: NamespaceBundle, broker_id: str) -> None:
-        """Somebody is sent to that broker to have it acquire the bundle, which nobody owns; it is believed for a second or two. Of
-        many bundles that are looked up at once, as with the partitions of a new topic, none has a row yet."""
+        """That broker is about to have the bundle: somebody is sent there to have it acquired, or it is handed over. Of many
+        bundles that are looked up at once, as with the partitions of a new topic, none has a row yet."""
         if bundle not in self._expected:
             self._expected[bundle] = broker_id
             self._expected_of[broker_id] += 1
             self._count(bundle.namespace, broker_id, 1)
             self._young.add(bundle)
+
+    def forget_expected(self) -> None:
+        """What did not come since the last call but one. Called about once a second."""
+        for bundle in [bundle for bundle in self._expected if bundle not in self._young]:
+            self._expect_no_more(bundle)
+            self.version += 1
+        self._young.clear()
 
     def _expect_no_more(self, bundle: NamespaceBundle) -> None:
         broker_id = self._expected.pop(bundle, None)
@@ -75,20 +82,21 @@ class OwnerMap:
         """How many bundles it owns or is about to."""
         return self.bundles_of[broker_id] + self._expected_of[broker_id]
 
+    def load_within(self, namespace: str, broker_id: str) -> int:
+        """The same, of a namespace alone."""
+        return self._spread.get(namespace, _NOWHERE)[broker_id]
+
     def brokers_of(self, namespace: str) -> Collection[str]:
         """Those that own a bundle of it or are about to; those that are gone included, until others acquire it."""
-        spread = self._spread.get(namespace)
-        if spread is None:
-            spread = self._spread[namespace] = Counter(row.broker_id for row in self._rows.get(namespace, ()) if row.broker_id)
-            spread.update(broker_id for bundle, broker_id in self._expected.items() if bundle.namespace == namespace)
-        return spread.keys()
+        return self._spread.get(namespace, _NOWHERE).keys()
 
     def _count(self, namespace: str, broker_id: str, difference: int) -> None:
-        spread = self._spread.get(namespace)
-        if spread is not None:
-            spread[broker_id] += difference
-            if not spread[broker_id]:
-                del spread[broker_id]
+        spread = self._spread.setdefault(namespace, Counter())
+        spread[broker_id] += difference
+        if not spread[broker_id]:
+            del spread[broker_id]
+        if not spread:
+            del self._spread[namespace]
 
     def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
         """Of the bundle that holds a hash."""
@@ -120,7 +128,6 @@ class OwnerMap:
             self._disown(row)
         if not rows:
             del self._rows[namespace]
-            self._spread.pop(namespace, None)
 
     def _disown(self, row: OwnershipRow) -> None:
         del self._owned[row.broker_id][row.bundle]

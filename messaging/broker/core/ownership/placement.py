@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 from zlib import crc32
 
@@ -45,8 +45,20 @@ class Everywhere:
 EVERYWHERE = Everywhere()
 
 
-def candidate(bundle: NamespaceBundle, brokers: Collection[str], bundles_of: Mapping[str, int]) -> str | None:
-    """Of two brokers, which the bundle's name chooses, the one that owns fewer bundles. All brokers come to nearly the same answer
-    from nearly the same rows, and many bundles at once do not all go to the one that has the fewest. None: there is no broker."""
-    order = sorted(brokers, key=lambda broker_id: (crc32(f"{broker_id} {bundle}".encode()), broker_id))[:2]
-    return min(order, key=lambda broker_id: (bundles_of.get(broker_id, 0), order.index(broker_id)), default=None)
+class BundleCounts(Protocol):
+    """How many bundles each broker has, those included that it is about to have."""
+
+    def load_of(self, broker_id: str) -> int: ...
+
+    def load_within(self, namespace: str, broker_id: str) -> int: ...
+
+
+def candidate(bundle: NamespaceBundle, brokers: Collection[str], counts: BundleCounts) -> str | None:
+    """The broker with the fewest bundles of the namespace, so that its traffic spreads; of these the one with the fewest of all; of
+    these one that the bundle's name chooses: brokers that know the same agree. None: there is no broker."""
+
+    def order(broker_id: str) -> tuple[int, int, int, str]:
+        by_name = crc32(f"{broker_id} {bundle}".encode())
+        return counts.load_within(bundle.namespace, broker_id), counts.load_of(broker_id), by_name, broker_id
+
+    return min(brokers, key=order, default=None)

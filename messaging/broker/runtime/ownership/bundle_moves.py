@@ -56,6 +56,8 @@ class BundleMoves:
             raise Conflict(f"isolation policies keep namespace {bundle.namespace} from broker {broker_id}: bundle {bundle} stays")
         moving = self._moving.get(bundle)
         if moving is None:
+            if broker_id:  # so that what is placed meanwhile goes elsewhere
+                self._member.owners.expect(bundle, broker_id)
             work = self._give(row, taker)
             moving = self._moving[bundle] = asyncio.get_running_loop().create_task(work, name=f"move {bundle}")
             moving.add_done_callback(lambda _: self._moving.pop(bundle, None))
@@ -141,14 +143,12 @@ class BundleMoves:
             await self._member.take_no_more()
         except StoreError as error:
             raise NotReady(f"the other brokers cannot be told to give this one nothing more: {error}; try again") from None
-        loads = {broker_id: self._member.owners.load_of(broker_id) for broker_id in takers}
 
         async def give(row: OwnershipRow) -> None:
-            taker = candidate(row.bundle, self._member.rules.allowed(row.bundle.namespace, takers), loads)
+            taker = candidate(row.bundle, self._member.rules.allowed(row.bundle.namespace, takers), self._member.owners)
             try:
                 if taker is None:  # it stays until this broker stops: isolation comes before availability
                     raise NotReady(self._member.rules.why_nobody(row.bundle.namespace))
-                loads[taker] += 1
                 await self.give(row.bundle, taker)
             except (Conflict, NotReady, StoreError) as error:
                 log.warning("bundle.not_drained", bundle=str(row.bundle), error=str(error))

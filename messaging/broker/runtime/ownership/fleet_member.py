@@ -37,7 +37,8 @@ from messaging.storage.ownership import (
 
 log = structlog.get_logger("broker.ownership")
 
-LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong looks at once
+LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong, or places a bundle, looks at once
+LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
 
 
@@ -67,6 +68,9 @@ class FleetMember(ABC):
         self._session = 0
         self._lease = Lease(now_s())
         self._acquiring: dict[NamespaceBundle, asyncio.Task[None]] = {}
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Task[None] | None = None  # one that has not begun
+        self._looked_s = now_s() - LOOK_AGAIN_S
 
     # --- what each kind does in its way
 
@@ -90,7 +94,7 @@ class FleetMember(ABC):
 
     def keep(self, background: BackgroundLoops) -> None:
         """Renews the session and looks at what others own, from now on."""
-        for seconds, name, act in ((RENEW_S, "renew_session", self.renew), (LOOK_S, "follow_owners", self.look)):
+        for seconds, name, act in ((RENEW_S, "renew_session", self.renew), (LOOK_S, "follow_owners", self.follow)):
             background.every(seconds, name, act, retry_s_max=RENEW_S)  # whoever is late to renew is taken for dead
 
     async def stop(self) -> None:
@@ -105,14 +109,21 @@ class FleetMember(ABC):
     # --- asking
 
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        """What is placed anew is placed by what all own now: of topics that are used one after the other each goes where the last
+        one is not, whichever brokers are asked. Bundles that several brokers place at the same moment may lie together."""
+        if not sent and self._is_placed_anew(name):
+            await self._look_now()
         for _ in range(ATTEMPTS_MAX):
             decided = self._decide(name, sent)
             if isinstance(decided, Here):
                 return None
             if isinstance(decided, There):
+                if not decided.owner:
+                    self.owners.expect(self._bundle_of(name), decided.broker.broker_id)
                 return Elsewhere(decided.broker.addresses, decided.owner)
             if isinstance(decided, NotNow):
                 raise NotReady(f"topic {name} is not served now: {decided.why}; try again in a moment")
+            self.owners.expect(decided.bundle, self.broker_id)
             await self._before_acquiring(name, decided.bundle)
             if self._decide(name, sent) == decided:
                 await self._acquire_once(decided.bundle)
@@ -139,14 +150,19 @@ class FleetMember(ABC):
     def _decide(self, name: TopicName, sent: bool) -> Answer:
         if not self._lease.may_serve(self._now_s()):
             return NotNow("this broker cannot renew its session in the metadata")
-        text, namespace = str(name), str(name.namespace)
-        bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
-        decided = answer(self.owners, self.broker_id, self._session, bundle, position_of(text), sent=sent, rules=self.rules)
-        if isinstance(decided, Acquire):
-            self.owners.expect(bundle, self.broker_id)
-        elif isinstance(decided, There) and not decided.owner:
-            self.owners.expect(bundle, decided.broker.broker_id)
-        return decided
+        return answer(
+            self.owners, self.broker_id, self._session, self._bundle_of(name), position_of(str(name)), sent=sent, rules=self.rules
+        )
+
+    def _is_placed_anew(self, name: TopicName) -> bool:
+        """Nobody owns the topic's bundle, nor did this broker decide a moment ago who is to."""
+        decided = self._decide(name, sent=False)
+        unowned = isinstance(decided, Acquire) or (isinstance(decided, There) and not decided.owner)
+        return unowned and self.owners.expected(self._bundle_of(name)) is None
+
+    def _bundle_of(self, name: TopicName) -> NamespaceBundle:
+        namespace = str(name.namespace)
+        return NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), str(name)))
 
     def others(self, kind: str) -> list[str]:
         return [session.addresses[kind] for session in self.other_sessions() if session.serves]
@@ -212,6 +228,25 @@ class FleetMember(ABC):
             raise
         else:
             self._lease.renewed(begun_s, self._now_s())
+
+    async def follow(self) -> None:
+        """Raises `StoreError`."""
+        await self.look()
+        self.owners.forget_expected()
+
+    async def _look_now(self) -> None:
+        """A look that begins after this call. All who come before it begins share it: however many clients come to the wrong
+        broker, the database is asked once in `LOOK_AGAIN_S`. Raises `NotReady`."""
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().create_task(self._look_next(), name="look at owners")
+            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())  # whoever waited may be gone
+        await asyncio.shield(self._next_look)
+
+    async def _look_next(self) -> None:
+        async with self._looking:
+            await asyncio.sleep(max(0.0, self._looked_s + LOOK_AGAIN_S - self._now_s()))
+            self._next_look, self._looked_s = None, self._now_s()
+            await self.refresh()
 
     async def look(self) -> None:
         """Raises `StoreError`."""

@@ -97,7 +97,7 @@ class PolicyMoves:
         member, namespace = self._member, row.bundle.namespace
         takers = [each.broker_id for each in member.owners.sessions.values() if each.takes]
         allowed = member.rules.allowed(namespace, takers)
-        taker = candidate(row.bundle, allowed, {broker_id: member.owners.load_of(broker_id) for broker_id in allowed})
+        taker = candidate(row.bundle, allowed, member.owners)
         if taker is None:
             log.error("bundle.nowhere_allowed", bundle=str(row.bundle), why=member.rules.why_nobody(namespace))
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from messaging.broker.core.ownership.lookup import Acquire, answer
+from messaging.broker.core.ownership.lookup import Acquire, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
@@ -38,7 +38,6 @@ log = structlog.get_logger("broker.ownership")
 ACQUIRED_AT_ONCE = 100  # bundles: they share commits
 LOOKED_AT_ONCE = 100  # rows in a turn of the loop
 RETRY_S, RETRY_S_MAX = 1.0, 60.0  # after what a broker left could not be recovered
-LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 HAND_OVER_S = 2.0  # so long whoever asks for a topic waits while its bundle is handed over
 RIVAL_LOOK_S = 0.2  # between two looks while another broker recovers one that is gone
 
@@ -95,9 +94,6 @@ class SharedMember(FleetMember):
         self._rivals = Rivals(now_s)
         self.unrecovered: dict[str, FailedRecovery] = {}  # by broker, what this one could not recover
         self._adopted: object = None  # what was known when there was nothing more to adopt
-        self._looking = asyncio.Lock()
-        self._next_look: asyncio.Task[None] | None = None  # one that has not begun
-        self._looked_s = now_s() - LOOK_AGAIN_S
 
     async def resume(self, session: int) -> None:
         """Goes on with a session that was opened for this process. Raises `StoreError`."""
@@ -163,20 +159,6 @@ class SharedMember(FleetMember):
             await self._look_now()
         await super().require(name)
 
-    async def _look_now(self) -> None:
-        """A look that begins after this call. All who come before it begins share it: however many clients come to the wrong
-        broker, the database is asked once in `LOOK_AGAIN_S`. Raises `NotReady`."""
-        if self._next_look is None:
-            self._next_look = asyncio.get_running_loop().create_task(self._look_next(), name="look at owners")
-            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())  # whoever waited may be gone
-        await asyncio.shield(self._next_look)
-
-    async def _look_next(self) -> None:
-        async with self._looking:
-            await asyncio.sleep(max(0.0, self._looked_s + LOOK_AGAIN_S - self._now_s()))
-            self._next_look, self._looked_s = None, self._now_s()
-            await self.refresh()
-
     async def adopt(self) -> None:
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
         policies ask, although nobody uses it. What cannot be acquired holds up nothing else. Raises `StoreError`."""
@@ -185,10 +167,16 @@ class SharedMember(FleetMember):
             return
         mine: list[NamespaceBundle] = []
         left = 0
-        async for row in self._rows_without_owner():
+        rows = sorted([row async for row in self._rows_without_owner()])  # all brokers in one order, so that they agree
+        for number, row in enumerate(rows, 1):
+            if number % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
             decided = answer(self.owners, self.broker_id, self._session, row.bundle, row.bundle.lower, sent=False, rules=self.rules)
             if isinstance(decided, Acquire):
+                self.owners.expect(decided.bundle, self.broker_id)
                 mine.append(decided.bundle)
+            elif isinstance(decided, There) and not decided.owner:
+                self.owners.expect(row.bundle, decided.broker.broker_id)
             if len(mine) == ACQUIRED_AT_ONCE:
                 left += await self._acquire_some(mine)
                 mine = []
@@ -197,7 +185,7 @@ class SharedMember(FleetMember):
             self._adopted = seen
 
     async def _rows_without_owner(self) -> AsyncIterator[OwnershipRow]:
-        """A few to a turn of the loop, as they are then."""
+        """As they are when they are looked at, a few to a turn of the loop."""
         looked = 0
         for namespace in list(self.owners.namespaces):
             for row in self.owners.rows_of(namespace):

@@ -39,7 +39,7 @@ def _ask(owners: OwnerMap, bundle: NamespaceBundle = LOWER, *, me: str = "b1", s
 def _one_for(broker_id: str) -> NamespaceBundle:
     """A bundle that placement gives to a broker while nobody has any."""
     names = (NamespaceBundle(f"acme/{number}", 0, END) for number in range(1000))
-    return next(bundle for bundle in names if candidate(bundle, BROKERS, {}) == broker_id)
+    return next(bundle for bundle in names if candidate(bundle, BROKERS, OwnerMap()) == broker_id)
 
 
 def test_the_owner_answers_that_it_is_here() -> None:
@@ -82,7 +82,7 @@ def test_whoever_a_client_was_sent_to_sends_it_no_further() -> None:
 def test_a_dead_owners_bundle_is_for_the_living() -> None:
     owners = _owners(_row(LOWER, "b1", 1), dead="b1")
     assert _ask(owners, me="b2", sent=True) == Acquire(LOWER)
-    chosen = candidate(LOWER, ["b2", "b3"], {})
+    chosen = candidate(LOWER, ["b2", "b3"], OwnerMap())
     assert _ask(owners, me=str(chosen)) == Acquire(LOWER)
 
 
@@ -157,12 +157,29 @@ def test_a_gap_belongs_to_nobody() -> None:
 # --- placement and lease -------------------------------------------------------------------------------------------------------
 
 
+def _placed(owners: OwnerMap, bundle: NamespaceBundle) -> str:
+    broker_id = str(candidate(bundle, BROKERS, owners))
+    owners.expect(bundle, broker_id)
+    return broker_id
+
+
 def test_bundles_spread_over_the_brokers() -> None:
-    counts: Counter[str] = Counter()
-    for number in range(400):
-        chosen = candidate(NamespaceBundle(f"acme/{number}", 0, END), BROKERS, counts)
-        counts[str(chosen)] += 1
-    assert max(counts.values()) - min(counts.values()) < 20
+    owners = OwnerMap()
+    counts = Counter(_placed(owners, NamespaceBundle(f"acme/{number}", 0, END)) for number in range(400))
+    assert max(counts.values()) - min(counts.values()) == 1
+
+
+def test_the_bundles_of_a_namespace_spread_over_the_brokers_whatever_else_these_have() -> None:
+    """With as many bundles as brokers, each serves a part of the namespace."""
+    owners = _owners(*(_row(NamespaceBundle(f"acme/{number}", 0, END), "b1", number + 1) for number in range(20)))
+    bundles = [NamespaceBundle("acme/orders", at << 28, (at + 1) << 28) for at in range(6)]
+    assert Counter(_placed(owners, bundle) for bundle in bundles) == Counter(b1=2, b2=2, b3=2)
+    assert owners.load_within("acme/orders", "b1") == 2 and owners.load_of("b1") == 22
+
+
+def test_of_brokers_with_as_many_bundles_of_a_namespace_the_one_with_the_fewest_of_all_has_the_next() -> None:
+    rows = [_row(NamespaceBundle(f"acme/{number}", 0, END), "b1b1b2"[2 * (number % 3) :][:2], number + 1) for number in range(9)]
+    assert candidate(WHOLE, BROKERS, _owners(*rows)) == "b3"
 
 
 def _to(owners: OwnerMap, bundle: NamespaceBundle) -> str:
@@ -174,12 +191,12 @@ def _to(owners: OwnerMap, bundle: NamespaceBundle) -> str:
 
 
 def test_bundles_that_are_looked_up_before_any_of_them_has_an_owner_spread_too() -> None:
-    """As those of the partitions of a new topic; candidates are two of the brokers, so that each third may be off by one."""
+    """As those of the partitions of a new topic."""
     for number in range(20):
         owners = _owners()
         bundles = [NamespaceBundle(f"acme/{number}", at << 28, (at + 1) << 28) for at in range(15)]
         counts = Counter(_to(owners, bundle) for bundle in bundles)
-        assert min(counts[broker_id] for broker_id in BROKERS) >= 3, counts
+        assert counts == Counter(b1=5, b2=5, b3=5)
         again = Counter(_to(owners, bundle) for bundle in bundles)
         assert again == counts, "none is sent elsewhere"
         assert sum(map(owners.load_of, BROKERS)) == len(bundles)
@@ -191,11 +208,24 @@ def test_what_is_expected_and_does_not_come_is_forgotten() -> None:
     owners.put(_row(LOWER, "b2", 1, pinned=True))
     assert owners.load_of("b2") == 1 and owners.expected(LOWER) is None
     owners.expect(UPPER, "b3")
-    nothing_new = OwnershipChanges([], list(owners.sessions.values()), 1, more=False)
-    owners.apply(nothing_new)
-    assert owners.expected(UPPER) == "b3" and owners.load_of("b3") == 1
-    owners.apply(nothing_new)
+    version = owners.version
+    owners.forget_expected()
+    assert owners.expected(UPPER) == "b3" and owners.load_of("b3") == 1 and owners.version == version
+    owners.apply(OwnershipChanges([], list(owners.sessions.values()), 1, more=False))
+    owners.apply(OwnershipChanges([], list(owners.sessions.values()), 1, more=False))
+    assert owners.expected(UPPER) == "b3", "however often the rows are read meanwhile"
+    owners.forget_expected()
     assert owners.expected(UPPER) is None and owners.load_of("b3") == 0
+    assert owners.version > version, "whoever left the bundle to that broker may take it"
+
+
+def test_a_broker_to_which_a_bundle_is_handed_over_is_expected_to_have_it() -> None:
+    owners = _owners(_row(LOWER, "b1", 1))
+    owners.expect(LOWER, "b2")
+    owners.put(_row(LOWER, "b1", 2, state="draining"))
+    assert owners.load_of("b2") == 1
+    owners.put(_row(LOWER, "b2", 3))
+    assert owners.load_of("b2") == 1 and owners.load_of("b1") == 0
 
 
 def test_a_broker_that_is_gone_is_expected_to_acquire_nothing() -> None:
@@ -206,7 +236,7 @@ def test_a_broker_that_is_gone_is_expected_to_acquire_nothing() -> None:
 
 
 def test_without_brokers_there_is_no_candidate() -> None:
-    assert candidate(WHOLE, [], {}) is None
+    assert candidate(WHOLE, [], OwnerMap()) is None
 
 
 def test_a_broker_that_cannot_renew_stops_before_its_lease_ends() -> None:
