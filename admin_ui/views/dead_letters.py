@@ -23,7 +23,7 @@ from admin_ui.row_list import Column, cursor_links, list_items
 from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
-from messaging.errors import InvalidValue, MagnetarError, NotAuthorized
+from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotReady
 from messaging.protocol.names import parse_topic
 from tenants.scoping import tenant_scope
 from workers.redrive import actions, letters
@@ -78,13 +78,14 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
         if form.is_valid() and _started(request, tenant, form):
             return HttpResponseRedirect(here)
     parameters = {name: value for name, value in request.GET.dict().items() if value}
-    problem, found = "", {}
+    problem, found, away = "", dict[str, Any](), False
     try:
         found = _found(request, tenant, parameters)
     except NotAuthorized as error:
         raise PermissionDenied(error.message) from None
     except MagnetarError as error:
         problem = explain(error) if isinstance(error, InvalidValue) else sentence(broker.why(error))
+        away = isinstance(error, NotReady)
     nav = navigation(request, "dead_letters", tenant)
     part = "parts/dead_letter_groups.html" if request.headers.get("HX-Request") else "pages/dead_letters.html"
     return show(
@@ -96,6 +97,7 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
         form=form,
         filters=LettersFilterForm(initial=parameters, auto_id="filter_%s"),
         problem=problem,
+        away=away,
         chips=list(_chips(here, parameters)),
         tabs=[(_address(here, parameters, by=by), label, by == parameters.get("by", "reason")) for by, label in BY.items()],
         of_property=parameters.get("property", "") if parameters.get("by") == "property" else "",

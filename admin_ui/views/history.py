@@ -121,8 +121,9 @@ def topic_timeline(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     handles.sort(key=lambda handle: handle.at_ms)
     nav = navigation(request, "topic", tenant, namespace)
     shown = handles[:HANDLES_MAX]
+    more, away = len(handles) - len(shown), sentence(state["away"])
     return show(
-        request, "parts/history_timeline.html", nav, span=span, handles=shown, more=len(handles) - len(shown), away=state["away"]
+        request, "parts/history_timeline.html", nav, span=span, handles=shown, more=more, away=away, again=request.get_full_path()
     )
 
 

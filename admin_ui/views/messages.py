@@ -21,7 +21,7 @@ from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.methods import MESSAGES_TRACE
-from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, TopicNotFound
+from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotReady, TopicNotFound
 from messaging.limits.sizes import INT64_MAX
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName
@@ -63,12 +63,14 @@ def messages(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
         uses_further=uses_further(request.GET),
         searched=any(request.GET.get(field) for field in FIELDS if field not in ("begin", "at", "format", "columns")),
         problem=problem,
+        looked_before=_looked_before(request),
+        retries="stop" not in request.GET,
         **found,
     )
 
 
 def _read(request: ConsoleRequest, read: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """What `read` found, and why it could not read as a sentence."""
+    """What `read` found, and why it could not read as a sentence; with `away`, the broker may answer later."""
     try:
         return read(), ""
     except TopicNotFound:
@@ -77,7 +79,9 @@ def _read(request: ConsoleRequest, read: Callable[[], dict[str, Any]]) -> tuple[
         raise PermissionDenied(error.message) from None
     except MagnetarError as error:
         state_of(request).nothing_read = True
-        return {}, sentence(error.message if isinstance(error, InvalidValue) else broker.why(error))
+        return {"away": isinstance(error, NotReady)}, sentence(
+            error.message if isinstance(error, InvalidValue) else broker.why(error)
+        )
 
 
 def _found(request: ConsoleRequest, name: TopicName, search: Search) -> dict[str, Any]:
@@ -109,6 +113,11 @@ def messages_tail(request: ConsoleRequest, tenant: str, namespace: str, topic: s
     """What is published from now on; the page asks again every two seconds for what came since."""
     name, parts = topic_name(tenant, namespace, topic), [tenant, namespace, topic]
     followed, problem = _read(request, lambda: _followed(request, name))
+    if followed.get("away"):  # it is asked again from the same place
+        polls, given = _number(request, "polls") + 1, {key: value for key, value in request.GET.items() if key != "polls"}
+        followed["again"] = "?" + urlencode(given)
+        followed["further"] = "?" + urlencode({**given, "polls": str(polls)})
+        followed["ended"] = polls >= POLLS_MAX
     part = "parts/messages_tail.html" if request.headers.get("HX-Request") else "pages/messages_tail.html"
     return show(
         request,
@@ -212,6 +221,7 @@ def message(request: ConsoleRequest, tenant: str, namespace: str, topic: str, me
         beginning_only=row is not None and not is_whole(row, whole),
         traced=traced,
         persistent=str(name),
+        away=found.get("away") or told.get("away"),
         may_see_audit=request.actor.may(Action.AUDIT_READ, Resource(tenant)),
         problem=problem,
         may_publish=request.actor.may(Action.PRODUCE, topic_resource(name)),

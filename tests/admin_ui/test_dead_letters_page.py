@@ -73,6 +73,15 @@ def test_a_count_that_takes_several_requests_goes_on_where_it_stood(
     assert requests > 3 and "6</strong> messages" in page and ">3 <span" in page
 
 
+def test_a_count_is_tried_again_while_the_broker_is_away(browse: Browse, broker: ConsoleBroker) -> None:
+    broker.cut()
+    page = text(browse("owner"), PAGE, by="key")
+    assert 'hx-get="/tenants/acme/dead-letters?by=key"' in page and "goes on by itself" in page
+    broker.mend()
+    part = browse("owner").get(f"{PAGE}?by=key", headers={"HX-Request": "true"}).content.decode()
+    assert "6</strong> messages" in part and "goes on by itself" not in part
+
+
 def test_groups_messages_and_redrives_are_pages_of_the_address(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "LETTERS_SHOWN", 4)
     owner = browse("owner")

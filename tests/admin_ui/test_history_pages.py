@@ -99,6 +99,18 @@ def test_the_timeline_has_handles_for_whoever_may_move_them_and_says_what_that_d
     assert browse("owner").get(f"{NAMESPACE}/topics/absent/history/timeline").status_code == 404
 
 
+def test_the_timeline_asks_again_while_the_broker_is_away(browse: Browse, broker: ConsoleBroker) -> None:
+    broker.real.add(TOPIC, "s")
+    broker.cut()
+    away = text(browse("owner"), f"{PAGE}/timeline", span="1h")
+    assert f'hx-get="{PAGE}/timeline?span=1h"' in away and "goes on by itself" in away and "no subscriptions" not in away
+    reset = f"{NAMESPACE}/topics/t/subscriptions/s/reset"
+    assert 'role="alert"' in text(browse("owner"), reset, time_ms="1700000000000"), "a handle that is moved meanwhile"
+    broker.mend()
+    back = text(browse("owner"), f"{PAGE}/timeline", span="1h")
+    assert "/timeline" not in back and 'type="range"' in back
+
+
 # --- charts
 
 

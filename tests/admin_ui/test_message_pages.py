@@ -241,6 +241,47 @@ def test_what_is_published_is_followed_from_now_on(browse: Browse, broker: Conso
     assert browse("teammate").get(tail).status_code == 403
 
 
+def followed_on(part: str, page: str) -> str:
+    """The address that a part asks for by itself."""
+    return part.partition(f'hx-get="{page}')[2].partition('"')[0].replace("&amp;", "&")
+
+
+def test_a_tail_goes_on_where_it_stood_when_the_broker_was_away(browse: Browse, broker: ConsoleBroker) -> None:
+    fill(broker, {"id": "before"})
+    owner, tail = browse("owner"), f"{PAGE}/tail"
+    further = followed_on(text(owner, tail), tail)
+    broker.cut()
+    for _ in range(2):
+        part = owner.get(f"{tail}{further}", headers={"HX-Request": "true"}).content.decode()
+        assert "The broker is not responding" in part and "goes on by itself" in part
+        further = followed_on(part, tail)
+    broker.mend()
+    broker.real.publish_messages(TOPIC, OutgoingMessage(b'{"id": "meanwhile"}'))
+    part = owner.get(f"{tail}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert "meanwhile" in part and "before" not in part
+    broker.cut()
+    part = owner.get(f"{tail}{further.replace('polls=3', 'polls=299')}", headers={"HX-Request": "true"}).content.decode()
+    assert followed_on(part, tail) == "" and "Follow again" in part
+
+
+def test_a_search_goes_on_where_it_stood_when_the_broker_was_away(
+    browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(broker, *range(5))
+    monkeypatch.setattr(handlers, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(handlers, "SLICE_ENTRIES", 2)
+    owner = browse("owner")
+    further = followed_on(text(owner, PAGE, key="k0"), PAGE)
+    broker.cut()
+    part = owner.get(f"{PAGE}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert "2 entries were looked at before" in part and followed_on(part, PAGE) == further and "Try again" in part
+    assert "goes on by itself" not in text(owner, f"{PAGE}{further}&stop=yes")
+    assert "Try again" not in text(owner, PAGE, begin="time", at="never") and "Try again" in text(owner, f"{PAGE}/0:0")
+    broker.mend()
+    part = owner.get(f"{PAGE}{further}", headers={"HX-Request": "true"}).content.decode()
+    assert 'max="5" value="4"' in part
+
+
 def test_who_may_publish_alone_is_shown_nothing_to_publish_again(browse: Browse, broker: ConsoleBroker) -> None:
     fill(broker, {"secret": 1})
     owner = browse("owner")

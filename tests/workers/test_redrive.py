@@ -310,6 +310,25 @@ def test_a_job_that_comes_on_is_not_given_up_for_the_restarts_that_it_meets(
     assert payloads(broker) == [b"%d" % number for number in range(6)]
 
 
+def test_a_job_waits_for_a_broker_however_long_it_is_away(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a minute and a half it was quarantined, and shown as running all the while."""
+    job(clock)
+    call = environment.rpc.call
+    monkeypatch.setattr(environment.rpc, "call", lambda method, request: (_ for _ in ()).throw(NotReady("the broker is away")))
+    for _ in range(2 * environment.settings.task_attempts_max):
+        assert run(environment)["outcome"] == "retrying"
+        redriven = RedriveJob.unscoped.get()
+        assert (redriven.state, redriven.error) == ("running", "the broker is away")
+        clock.advance(60)
+    monkeypatch.setattr(environment.rpc, "call", call)
+    assert run(environment)["outcome"] == "succeeded"
+    redriven = RedriveJob.unscoped.get()
+    assert (redriven.state, redriven.error) == ("done", "")
+    assert payloads(broker) == [b"%d" % number for number in range(6)]
+
+
 def test_a_tenant_that_was_created_anew_keeps_its_messages(
     environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,12 +10,12 @@ from django.db import transaction
 
 from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveMove, RedrivePrepare, RedriveScan
-from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
+from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady, TopicNotFound
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.carriers import Turn
-from workers.environment import Environment, StoppingWithProgress
+from workers.environment import Environment, Stopping, StoppingWithProgress
 from workers.redrive.destinations import Destination, destination
 from workers.redrive.models import EDIT_DONE, WHY_CHARACTERS_MAX, RedriveJob, RedriveOutcome
 from workers.runs import Renew, StepsOf
@@ -66,6 +66,8 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> S
             RedriveJob.objects.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
         if row.looked_at > looked_at:
             raise StoppingWithProgress(error.message) from error
+        if isinstance(error, NotReady):
+            raise Stopping(error.message) from error  # the job is not to blame: it waits for the broker, however long that takes
         raise
     with platform_scope():
         row.refresh_from_db(fields=["state"])

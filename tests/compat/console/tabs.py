@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -67,4 +68,5 @@ class Stopped:
         os.kill(self._pid, signal.SIGSTOP)
 
     def __exit__(self, *_: object) -> None:
-        os.kill(self._pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile
+            os.kill(self._pid, signal.SIGCONT)

@@ -144,3 +144,11 @@ document.addEventListener("input", (event) => {
   event.target.form.querySelector("output").textContent = text;
   event.target.setAttribute("aria-valuetext", text);
 });
+
+// A preview that could not be had says so: nothing is moved by one.
+document.addEventListener("htmx:afterRequest", (event) => {
+  const { elt } = event.detail.requestConfig;
+  if (event.detail.successful || !elt.matches("[data-handle]")) return;
+  const text = say("The console does not respond: move it again to see what that would do. Nothing was moved.");
+  document.querySelector(elt.getAttribute("hx-target")).textContent = text;
+});

@@ -4,6 +4,7 @@ const GERMAN = {
   "Copied": "Kopiert",
   "Selected: press Ctrl C": "Markiert: Strg C drücken",
   "Connecting": "Verbindet",
+  "The console does not respond: move it again to see what that would do. Nothing was moved.": "Die Konsole antwortet nicht: Verschieben Sie ihn noch einmal, um zu sehen, was das täte. Nichts wurde verschoben.",
   "Live": "Live",
   "Stale: no data since {0}": "Veraltet: keine Daten seit {0}",
   "Broker not responding: no data since {0}": "Broker antwortet nicht: keine Daten seit {0}",

@@ -1,0 +1,76 @@
+"""What people do at the moment when the broker stands still and is then killed: each page says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.compat.console.clients import LETTERS, World
+from tests.compat.console.tabs import OF_NAMESPACE, OF_TENANT, Stopped
+from tests.support.brokers.standalone import Standalone
+
+pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
+GOES_ON_MS = 60_000
+TOPICS = f"{OF_NAMESPACE}/topics"
+AWAY = re.compile("did not respond|not responding|does not answer|cannot be reached")
+ITSELF = re.compile("goes on by itself")
+# Opened once the broker stands still: what they say then, and once it is back.
+LATER = {
+    f"{TOPICS}/placed/messages": "25 messages",
+    f"{TOPICS}/placed/messages?key=4711": "No message matches",
+    f"{OF_TENANT}/dead-letters": "dead-letter topic",
+    f"{TOPICS}/placed/history": "Move there",
+}
+
+
+@pytest.fixture(scope="module")
+def pages(context: BrowserContext, world: World, platform: Standalone) -> Iterator[dict[str, Page]]:
+    """With a broker that stands still from the moment that the first three are open."""
+    made = {name: context.new_page() for name in ("tail", "timeline", "redrive", *LATER)}
+    made["tail"].goto(f"{TOPICS}/steady/messages/tail")
+    expect(made["tail"].locator("#tail li").first).to_be_visible(timeout=GOES_ON_MS)
+    made["timeline"].goto(f"{TOPICS}/placed/history")
+    expect(made["timeline"].locator("[data-handle]").first).to_be_visible(timeout=GOES_ON_MS)
+    made["redrive"].goto(f"{TOPICS}/{LETTERS.rpartition('/')[2]}/redrives")
+    with Stopped(platform):
+        for path in LATER:  # all at once: each waits for the broker
+            address = platform.ready["web_url"] + path
+            made[path].evaluate("address => { setTimeout(() => location.assign(address)) }", address)
+        yield made
+
+
+def drag(page: Page) -> None:
+    """To the beginning of the span."""
+    page.locator("[data-handle]").first.evaluate(
+        "it => { it.value = it.min; it.dispatchEvent(new Event('change', {bubbles: true})) }"
+    )
+
+
+def test_while_the_broker_stands_still_each_says_so(pages: dict[str, Page]) -> None:
+    redrive = pages["redrive"]
+    redrive.get_by_role("button", name="Start").click(no_wait_after=True)
+    drag(pages["timeline"])
+    for path in LATER:
+        expect(pages[path].get_by_role("main")).to_contain_text(AWAY, timeout=GOES_ON_MS)
+        expect(pages[path].get_by_role("main")).to_contain_text(ITSELF)
+    expect(pages["tail"].locator("#poll")).to_contain_text(AWAY, timeout=GOES_ON_MS)
+    expect(pages["tail"].locator("#poll")).to_contain_text(ITSELF)
+    expect(pages["timeline"].locator(".timeline-preview").first).to_contain_text(AWAY, timeout=GOES_ON_MS)
+
+
+def test_once_the_broker_was_killed_and_is_back_each_goes_on(pages: dict[str, Page], platform: Standalone) -> None:
+    lines = pages["tail"].locator("#tail li").count()
+    platform.kill_child("broker")
+    for path, there in LATER.items():
+        expect(pages[path].get_by_role("main")).to_contain_text(there, timeout=GOES_ON_MS)
+        expect(pages[path].get_by_text(ITSELF)).to_have_count(0)
+    expect(pages["tail"].locator("#tail li").nth(lines)).to_be_attached(timeout=GOES_ON_MS)
+    drag(pages["timeline"])
+    expect(pages["timeline"].locator(".timeline-preview").first).to_contain_text("It continues with", timeout=GOES_ON_MS)
+    redrive = pages["redrive"]
+    if "did not respond" in redrive.get_by_role("main").inner_text():  # nothing was started
+        redrive.get_by_role("button", name="Start").click()
+    expect(redrive.locator("#redrives tbody tr").first).to_contain_text("Done", timeout=GOES_ON_MS)
