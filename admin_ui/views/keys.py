@@ -22,10 +22,11 @@ from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import FEED_VERSION
 from messaging.errors import AuthenticationFailed, MagnetarError, NotReady
-from messaging.permissions.model import Action, key_role
+from messaging.permissions.model import Action, Resource, key_role
 from tenants.access import Actor
 from tenants.actions.grants import grant_permission
 from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_token
+from tenants.actions.lasting import end_of_right
 from tenants.actions.quotas import key_life_max
 from tenants.actions.tenants import update_tenant
 from tenants.http.authentication import key_of_token
@@ -145,7 +146,10 @@ def new_key(
     new = create_key(actor, tenant, name, expires_at, scope, networks)
     for namespace, actions in grants.items():
         wanted, ends = _with_former(namespace, new.key.role, actions)
-        if wanted != sorted(_granted(namespace, new.key.role)[0]):
+        former, _ = _granted(namespace, new.key.role)
+        if wanted != sorted(former):
+            if not former:
+                ends = end_of_right(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
             grant_permission(actor, namespace, new.key.role, wanted, expires_at=ends)
     return new
 

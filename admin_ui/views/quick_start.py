@@ -14,7 +14,9 @@ from admin_ui.quickstart.snippets import snippets
 from admin_ui.translation.texts import gettext
 from admin_ui.views.keys import new_key
 from messaging.errors import InvalidName, MagnetarError
+from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
+from tenants.actions.lasting import end_of_right
 
 PLACE_OF_TOKEN = "TOKEN"
 
@@ -28,7 +30,8 @@ def quick_start(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
     if request.method == "POST" and form.is_valid():
         try:
             grants = {f"{tenant}/{namespace}": ["produce", "consume"]}
-            new = new_key(request.actor, tenant, form.cleaned_data["name"], grants)
+            ends = end_of_right(request.actor, Action.KEY_ADMIN, Resource(tenant))  # so does what they make here
+            new = new_key(request.actor, tenant, form.cleaned_data["name"], grants, ends)
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:

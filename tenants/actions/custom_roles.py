@@ -11,6 +11,7 @@ from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, FORMER_NAMES, 
 from messaging.protocol.names import entity_name
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.lasting import require_as_long
 from tenants.models import CustomRole, Membership, TeamRole, Tenant
 
 CUSTOM_ROLES_MAX = 100  # of one tenant: all of them are read for a check
@@ -18,12 +19,13 @@ CUSTOM_ROLES_MAX = 100  # of one tenant: all of them are read for a check
 
 def set_custom_role(actor: Actor, tenant: str, name: str, actions: Sequence[str], description: str = "") -> CustomRole:
     """Creates the role, or changes it for everybody who has it. Raises `InvalidValue`, `NotAuthorized` for actions, former or new,
-    that the actor does not have, `NotFound` for the tenant, `PreconditionFailed` for one too many."""
+    that the actor does not have, or has for a time, `NotFound` for the tenant, `PreconditionFailed` for one too many."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     entity_name("role", name)
     if name in BUILT_IN or name in FORMER_NAMES:
         raise InvalidValue(f"role {name!r} is built in: choose another name")
     wanted = _checked(actions)
+    require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant))
     with change(actor) as changing:
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")

@@ -13,6 +13,7 @@ from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_namespace, parse_topic, subscription_name
 from tenants.access import Actor, require
 from tenants.actions.change import PendingChange, change
+from tenants.actions.lasting import require_as_long
 from tenants.actions.namespaces import existing
 from tenants.models import Grant, Namespace, SubscriptionGrant
 
@@ -36,8 +37,13 @@ class NamespacePermissions(NamedTuple):
     subscriptions: Mapping[str, Sequence[str]]
 
 
-def granting(namespace: str, given: NamespacePermissions) -> Callable[[PendingChange, Namespace], None]:
-    """The part of creating the namespace that grants them. Raises `InvalidValue`, before anything is created."""
+def granting(actor: Actor, namespace: str, given: NamespacePermissions) -> Callable[[PendingChange, Namespace], None]:
+    """The part of creating the namespace that grants them. Raises `InvalidValue`, `NotAuthorized` for somebody who could not grant
+    them afterwards, before anything is created."""
+    tenant, _ = parse_namespace(namespace)
+    if any(given):
+        require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
+        require_as_long(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     grants = [("", role, actions) for role, actions in given.namespace.items()]
     for topic, roles in given.topics.items():
         grants += [(_topic_of(namespace, topic), role, actions) for role, actions in roles.items()]
@@ -65,6 +71,7 @@ def grant_permission(
     _check_grant(role, actions)
     if expires_at is not None and expires_at <= timezone.now():
         raise InvalidValue(f"{expires_at.isoformat()} is over: give a later time, or revoke the permission")
+    require_as_long(actor, Action.GRANT_ADMIN, Resource(tenant, namespace), expires_at)
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
@@ -78,6 +85,7 @@ def grant_on_topics(actor: Actor, namespace: str, grants: Sequence[TopicRoles]) 
     require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     for one in grants:
         _check_grant(one.role, one.actions)
+    require_as_long(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     names = [_topic_of(namespace, str(one.topic)) for one in grants]
     with change(actor) as changing:
         row = existing(namespace)
@@ -160,6 +168,7 @@ def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     _check_restriction(subscription, roles)
+    require_as_long(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     with change(actor) as changing:
         row = existing(namespace)
         _restrict(changing, row, subscription, roles)

@@ -22,7 +22,8 @@ from messaging.permissions.model import SERVICE_ROLE_PREFIX, Action, Principal, 
 from messaging.permissions.roles import FORMER_NAMES, OWNER
 from tenants.access import Actor, actor_of_user, require
 from tenants.actions.change import change
-from tenants.actions.members import check_role, leave_teams, require_no_less, require_no_longer
+from tenants.actions.lasting import require_as_long
+from tenants.actions.members import check_role, leave_teams, require_no_less
 from tenants.actions.people import check_password
 from tenants.models import Invitation, Membership, Tenant, User
 
@@ -58,7 +59,7 @@ def invite(actor: Actor, tenant: str, email: str, role: str, *, mailed: bool = F
             raise InvalidValue("an owner does not end by itself: leave out the days, or choose admin")
         # Who accepts it at the last moment is a member for as long from then on
         until = now + timedelta(hours=lifetime_h, days=member_days) if member_days else None
-        require_no_longer(actor, tenant, until)
+        require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant), until)
         waiting = Invitation.unscoped.filter(tenant=tenant, accepted_at=None, revoked_at=None, expires_at__gt=now)
         if waiting.filter(email=email).exists():
             raise Conflict(f"{email!r} is invited to {tenant!r} already: revoke that invitation first")

@@ -18,6 +18,7 @@ from tenants import feed, maintenance_requests
 from tenants.access import Actor, require
 from tenants.actions.change import change
 from tenants.actions.key_rights import require_rights_of_key
+from tenants.actions.lasting import require_as_long
 from tenants.models import Key, Tenant, TokenIssuer
 
 ISSUERS_MAX = 10  # of one tenant
@@ -44,6 +45,7 @@ def set_issuer(actor: Actor, tenant: str, name: str, terms: IssuerTerms) -> Toke
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     entity_name("issuer", name)
     _check_terms(tenant, terms)
+    require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant))
     for key_name in set(terms.roles.values()):
         require_rights_of_key(actor, Key(tenant_id=tenant, name=key_name, role=key_role(key_name, tenant)))
     with change(actor) as changing:

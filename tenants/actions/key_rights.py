@@ -31,6 +31,13 @@ def require_rights_of_key(actor: Actor, key: Key) -> None:
             )
 
 
+def gives_rights(key: Key) -> bool:
+    """Whether it could give rights to others, which are there when it has ended."""
+    if key.scope is not None:
+        return False
+    return any(key.role in roles for roles in Tenant.unscoped.values_list("admin_roles", flat=True).iterator())
+
+
 def _of_scope(tenant: str, key: Key) -> Iterator[tuple[Action, Resource]]:
     for use in key.scope or ():
         for action in use["actions"]:

@@ -20,7 +20,8 @@ from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.actions.key_rights import require_rights_of_key
+from tenants.actions.key_rights import gives_rights, require_rights_of_key
+from tenants.actions.lasting import require_as_long
 from tenants.actions.members import check_pattern, scope_of
 from tenants.actions.quotas import key_life_max, key_to_forget
 from tenants.models import Key, Tenant
@@ -65,6 +66,7 @@ def create_key(
         if not key.scope:
             raise InvalidValue("the scope of the key is empty: name at least one use, or leave it out")
     require_rights_of_key(actor, key)
+    _require_as_long(actor, key, expires_at)
     return _create(actor, key, expires_at)
 
 
@@ -83,9 +85,17 @@ def rotate_key(actor: Actor, tenant: str, key_id: str, overlap_s: int) -> NewKey
         raise Conflict(f"key {key_id!r} is being replaced already: revoke it once its clients use the other one")
     require_rights_of_key(actor, former)
     life = _life_after(former)
+    expires_at = now + life if life else None
     key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=former.name, role=former.role, networks=former.networks)
     key.scope, key.replaces = former.scope, former
-    return _create(actor, key, now + life if life else None, former_ends_at=now + timedelta(seconds=overlap_s))
+    _require_as_long(actor, key, expires_at)
+    return _create(actor, key, expires_at, former_ends_at=now + timedelta(seconds=overlap_s))
+
+
+def _require_as_long(actor: Actor, key: Key, expires_at: datetime | None) -> None:
+    """Raises `NotAuthorized` where the token would be worth something after the actor's right to make keys has ended."""
+    where = Resource(key.tenant_id or "")
+    require_as_long(actor, Action.KEY_ADMIN, where, None if gives_rights(key) else expires_at)
 
 
 def _life_after(former: Key) -> timedelta | None:
@@ -177,5 +187,6 @@ def revoke_key(actor: Actor, tenant: str, key_id: str) -> Key:
 def create_superuser_key(actor: Actor, expires_at: datetime | None = None) -> NewKey:
     """A further key of the superuser."""
     require(actor, Action.SUPERUSER)
+    require_as_long(actor, Action.SUPERUSER)  # whatever its end: it makes others without one
     role = superuser_role(django_settings.MAGNETAR)
     return _create(actor, Key(id=f"superuser-{uuid.uuid4().hex}", name="superuser", role=role), expires_at)

@@ -8,11 +8,12 @@ from typing import Any
 from django.utils import timezone
 
 from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed
-from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, Scope
+from messaging.permissions.model import Action, Resource, Scope
 from messaging.permissions.roles import BUILT_IN, FORMER_NAMES, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.lasting import require_as_long
 from tenants.models import CustomRole, Membership, Namespace, TeamMember, TeamRole, Tenant, User
 from tenants.names import namespace_of
 
@@ -50,7 +51,7 @@ def set_member(
             raise InvalidValue(f"{expires_at.isoformat()} is over: give a later time, or remove the member")
         scope = scope_of(tenant, namespace, topics)
         require_no_less(actor, tenant, role)
-        require_no_longer(actor, tenant, expires_at)
+        require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant), expires_at)
         user = User.objects.filter(username=username, is_active=True).first()
         if user is None:
             raise NotFound(f"user {username!r} does not exist")
@@ -154,18 +155,6 @@ def require_no_less(actor: Actor, tenant: str, role: str) -> None:
         raise NotAuthorized(
             f"role {role!r} can do more than you can in tenant {tenant!r} ({', '.join(lacking)}): ask somebody who can, such as an "
             "owner"
-        )
-
-
-def require_no_longer(actor: Actor, tenant: str, expires_at: datetime | None) -> None:
-    """Raises `NotAuthorized` for a time after that of the actor's own membership."""
-    role = actor.principal.role
-    if not role.startswith(USER_ROLE_PREFIX) or actor.may(Action.SUPERUSER):
-        return
-    own = Membership.unscoped.filter(tenant=tenant, user__username=role.removeprefix(USER_ROLE_PREFIX)).first()
-    if own is not None and own.expires_at is not None and (expires_at is None or expires_at > own.expires_at):
-        raise NotAuthorized(
-            f"your own membership ends at {own.expires_at.isoformat()}: nobody gives one that lasts longer than theirs"
         )
 
 

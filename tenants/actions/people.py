@@ -9,10 +9,11 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
-from messaging.permissions.model import USER_ROLE_PREFIX, Action, user_role
+from messaging.errors import Conflict, InvalidValue, NotFound
+from messaging.permissions.model import Action, user_role
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.lasting import require_as_long
 from tenants.models import User, administrators
 
 _PASSWORD_BYTES = 15  # of one that we make: 20 characters
@@ -28,7 +29,7 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
     Raises `InvalidValue` for a name or password that cannot be one, `Conflict` for a name that is taken."""
     require(actor, Action.SUPERUSER)
     if superuser:
-        _require_no_longer(actor, None)
+        require_as_long(actor, Action.SUPERUSER)
     username = User.normalize_username(username)  # or two spellings of one name pass the look for the same name below
     user = User(username=username, is_superuser=superuser, is_staff=superuser)
     check_password(user, password)
@@ -83,7 +84,7 @@ def set_administrator(actor: Actor, username: str, superuser: bool, until: datet
         if not superuser or until is not None:
             _keep_an_administrator(user)
         if superuser:
-            _require_no_longer(actor, until)
+            require_as_long(actor, Action.SUPERUSER, until=until)
         before = _administrator_state(user)
         user.is_superuser = user.is_staff = superuser
         user.superuser_until = until
@@ -119,19 +120,7 @@ def require_may_sign_in_as(actor: Actor, user: User) -> None:
     """Before the actor gets a password of somebody. Raises `NotAuthorized` where that would make them an administrator of the
     platform for longer than they are one."""
     if user.administers:
-        _require_no_longer(actor, user.superuser_until)
-
-
-def _require_no_longer(actor: Actor, until: datetime | None) -> None:
-    """Raises `NotAuthorized` where the actor administers the platform for a time that ends before `until`."""
-    role = actor.principal.role
-    if not role.startswith(USER_ROLE_PREFIX):
-        return
-    own = User.objects.filter(username=role.removeprefix(USER_ROLE_PREFIX)).first()
-    if own is not None and own.superuser_until and (until is None or until > own.superuser_until):
-        raise NotAuthorized(
-            f"you administer the platform until {own.superuser_until.isoformat()}: nobody gives it for longer than that"
-        )
+        require_as_long(actor, Action.SUPERUSER, until=user.superuser_until)
 
 
 def _administrator_state(user: User) -> dict[str, object]:

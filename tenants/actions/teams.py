@@ -11,6 +11,7 @@ from messaging.permissions.roles import FORMER_NAMES, OWNER
 from messaging.protocol.names import entity_name
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.lasting import require_as_long
 from tenants.actions.members import check_pattern, check_role, require_no_less, scope_of
 from tenants.models import Membership, Team, TeamMember, TeamRole, Tenant
 
@@ -33,6 +34,7 @@ def set_team(actor: Actor, tenant: str, name: str, roles: Sequence[RoleOfTeam], 
     `PreconditionFailed` for one too many."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     entity_name("team", name)
+    require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant))
     with change(actor) as changing:
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
@@ -78,6 +80,7 @@ def add_team_member(actor: Actor, tenant: str, name: str, username: str) -> None
             raise NotFound(f"{username!r} is not a member of {tenant!r}: make them one first")
         if row.members.filter(user=membership.user_id).exists():
             return
+        require_as_long(actor, Action.TENANT_ADMIN, Resource(tenant), membership.expires_at)  # they leave it with the tenant
         if row.members.count() >= MEMBERS_MAX:
             raise PreconditionFailed(f"team {name!r} has {MEMBERS_MAX} members, and may have no more: use another team")
         TeamMember.unscoped.create(team=row, user_id=membership.user_id)

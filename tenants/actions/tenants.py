@@ -16,6 +16,7 @@ from tenants.access import Actor, require
 from tenants.actions import namespaces
 from tenants.actions.change import change
 from tenants.actions.key_roles import revoke_roles_of
+from tenants.actions.lasting import require_as_long
 from tenants.actions.namespaces import MASKED
 from tenants.actions.protection import check_tenant
 from tenants.actions.recycled_ends import finish_or_leave
@@ -33,6 +34,8 @@ def create_tenant(
     require(actor, Action.SUPERUSER, Resource())
     entity_name("tenant", name)
     roles, clusters = _roles(admin_roles), _clusters(allowed_clusters)
+    if roles:
+        require_as_long(actor, Action.SUPERUSER)
     with change(actor) as changing:
         if Tenant.unscoped.filter(name=name).exists():
             raise Conflict(f"tenant {name!r} already exists")
@@ -52,7 +55,9 @@ def update_tenant(
         tenant = existing_tenant(name)
         before = feed.tenant_state(tenant)
         if admin_roles is not None:
-            tenant.admin_roles = _roles(admin_roles)
+            former, tenant.admin_roles = tenant.admin_roles, _roles(admin_roles)
+            if not {*tenant.admin_roles} <= {*former}:
+                require_as_long(actor, Action.SUPERUSER)
         if allowed_clusters is not None:
             tenant.allowed_clusters = _clusters(allowed_clusters)
         tenant.save()

@@ -91,7 +91,7 @@ def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
         granted = actions.NamespacePermissions(
             auth.namespace_auth or {}, auth.destination_auth or {}, auth.subscription_auth_roles or {}
         )
-        grant = actions.granting(name, granted)
+        grant = actions.granting(actor(request), name, granted)
 
         def begin(changing: PendingChange, row: Namespace) -> None:
             grant(changing, row)

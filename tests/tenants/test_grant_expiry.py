@@ -101,7 +101,7 @@ def test_an_administrator_of_the_platform_for_a_day(world: World) -> None:
     set_administrator(world.admin, "vera", True, at(1))
     vera = world.actor("vera")
     assert vera.may(Action.SUPERUSER)
-    with pytest.raises(NotAuthorized, match="nobody gives it for longer"):
+    with pytest.raises(NotAuthorized, match="nobody gives for longer"):
         set_administrator(vera, "tom", True)
     for change in (lambda: set_administrator(vera, "admin", False), lambda: set_active(vera, "admin", False)):
         with pytest.raises(Conflict, match="the only platform administrator"):
@@ -121,11 +121,11 @@ def test_what_an_administrator_for_a_time_gives_lasts_no_longer(world: World) ->
         create_person(world.admin, username, new_password())
         set_administrator(world.admin, username, True, at(1 if username == "vera" else 2))
     vera = world.actor("vera")
-    with pytest.raises(NotAuthorized, match="nobody gives it for longer"):
+    with pytest.raises(NotAuthorized, match="nobody gives for longer"):
         create_person(vera, "yves", new_password(), superuser=True)
     assert not User.objects.filter(username="yves").exists()
     for username in ("admin", "walter"):
-        with pytest.raises(NotAuthorized, match="nobody gives it for longer"):
+        with pytest.raises(NotAuthorized, match="nobody gives for longer"):
             set_password(vera, username, new_password())
     create_person(vera, "yves", new_password())
     for username in ("yves", "vera"):

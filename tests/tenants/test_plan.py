@@ -15,8 +15,9 @@ from controlplane.cli import main
 from controlplane.cli.remote import contexts
 from messaging.client.admin.generated import Resources
 from messaging.client.admin.http import Http
-from tenants.actions import grant_permission
-from tenants.models import Grant
+from tenants.actions import grant_permission, set_member
+from tenants.actions.teams import RoleOfTeam, add_team_member, set_team
+from tenants.models import Grant, Membership, TeamMember, User
 from tests.tenants.world import Caller, World
 
 FILE = """
@@ -135,6 +136,31 @@ def test_what_was_granted_for_a_time_is_no_part_of_a_file(olga: World, tmp_path:
     assert Grant.ever.filter(role="contractor@acme", expires_at=until).count() == 2
     named = FILE.replace("[produce, consume]}", "[produce, consume], contractor@acme: [consume]}")
     assert "+ contractor@acme: ['consume']" in run("plan", "-", given=named).output
+
+
+def test_who_is_a_member_for_a_time_is_no_part_of_a_file(olga: World, tmp_path: Path) -> None:
+    """Nor in a team; applied, a file takes them from nobody, and one that names them makes them last."""
+    assert run("apply", "-", "--yes", "--tokens-dir", str(tmp_path)).exit_code == 0
+    actor, until = olga.actor("olga"), timezone.now() + timedelta(days=7)
+    User.objects.create(username="carla")
+    set_member(actor, "acme", "carla", "viewer", expires_at=until)
+    set_team(actor, "acme", "support", [RoleOfTeam("viewer")])
+    for username in ("carla", "tom"):
+        add_team_member(actor, "acme", "support", username)
+    exported = run("export").output
+    assert "carla" not in exported
+    assert yaml.safe_load(exported)["teams"]["support"]["members"] == ["tom"]
+    assert run("plan", "-", "--prune", given=exported).exit_code == 0
+    changed = exported.replace("  tom: metadata", "  tom: viewer")
+    assert run("apply", "-", "--yes", "--prune", given=changed).exit_code == 0
+    membership = Membership.ever.get(user__username="carla")
+    assert (membership.role, membership.expires_at) == ("viewer", until)
+    assert TeamMember.unscoped.filter(user__username="carla").count() == 1
+    named = changed.replace("  tom: viewer", "  tom: viewer\n  carla: viewer").replace("    - tom", "    - carla\n    - tom")
+    assert "+ member carla" in run("plan", "-", given=named).output
+    assert run("apply", "-", "--yes", given=named).exit_code == 0
+    assert Membership.ever.get(user__username="carla").expires_at is None
+    assert run("plan", "-", "--prune", given=named).exit_code == 0
 
 
 def test_a_key_that_is_another_than_the_file_says_is_not_passed_off_as_it(olga: World, tmp_path: Path) -> None:

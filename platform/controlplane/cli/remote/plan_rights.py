@@ -11,20 +11,29 @@ Admin = Any  # `messaging.client.admin.Admin`
 
 
 def actual_rights(admin: Admin, tenant: str, wanted: Rights | None) -> Rights:
-    """All of them, or the kinds that `wanted` names. Calls: one for each kind, and one for each team whose members matter."""
+    """All of them, or the kinds that `wanted` names. Calls: one for each kind, which for teams are two, and one for each team whose
+    members matter.
+
+    Who is a member for a time is no part of a file: applied later it would make them one again, and for good."""
     actual = Rights()
+    for_a_time: set[str] = set()
     if wanted is None or wanted.roles:
         own = (role for role in admin.roles.each(tenant) if not role["built_in"])
         actual.roles = {role["name"]: {"description": role["description"], "actions": sorted(role["actions"])} for role in own}
-    if wanted is None or wanted.members:
-        actual.members = {member["username"]: _placed(member) for member in admin.members.each(tenant)}
+    if wanted is None or wanted.members or wanted.teams:
+        for member in admin.members.each(tenant):
+            if member["expires_at"]:
+                for_a_time.add(member["username"])
+            elif wanted is None or wanted.members:
+                actual.members[member["username"]] = _placed(member)
     if wanted is None or wanted.teams:
         for team in admin.teams.each(tenant):
             roles = sorted((_placed(role) for role in team["roles"]), key=lambda role: tuple(role[name] for name in PLACE_FIELDS))
             actual.teams[team["name"]] = {"description": team["description"], "roles": roles}
             if wanted is None or "members" in wanted.teams.get(team["name"], {}):
-                members = (member["username"] for member in admin.team_members.each(tenant, team["name"]))
-                actual.teams[team["name"]]["members"] = sorted(members)
+                named = [] if wanted is None else wanted.teams[team["name"]]["members"]
+                members = {member["username"] for member in admin.team_members.each(tenant, team["name"])}
+                actual.teams[team["name"]]["members"] = sorted(members - (for_a_time - {*named}))
     return actual
 
 
