@@ -74,6 +74,11 @@ class AnsweredWriter:
         if self._refusal is None or isinstance(reason, Fenced):
             self._refusal = reason
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it takes no more appends and has all its answers."""
+        return self._refusal is not None and not self._waiting
+
     async def settled(self) -> None:
         """Waits until everything that was appended has its answer."""
         if self._waiting:

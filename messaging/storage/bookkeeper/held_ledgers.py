@@ -48,7 +48,8 @@ class HeldLedgers:
     # --- the moment
 
     async def hold(self, writers: Mapping[int, BookkeeperLedgerWriter]) -> None:
-        """From the call on nothing is answered; returns when it is noted where ledgers end."""
+        """From the call on nothing is answered; returns when it is noted where ledgers end. A writer that is over has nothing that
+        anybody could still be told: its ledger ends where it is closed, or where its next owner finds the end."""
         self._held = True
         self._going.clear()
         self._sorted, self.scopes = None, {}
@@ -56,6 +57,8 @@ class HeldLedgers:
         there = list(writers.values())
         for start in range(0, len(there), NOTED_AT_ONCE):
             for writer in there[start : start + NOTED_AT_ONCE]:
+                if writer.is_over:
+                    continue
                 self._ends.setdefault(writer.ledger_id, writer.last_block)
                 self.scopes[writer.fence.scope] = max(writer.fence.epoch, self.scopes.get(writer.fence.scope, 0))
             await asyncio.sleep(0)
@@ -147,7 +150,7 @@ class HeldLedgers:
             self._tell()
 
     async def _delete_deferred(self) -> None:
-        """A few at a time, again and again, until all are gone or the next backup keeps them."""
+        """A few at a time, again and again, until all are gone or the next backup keeps them. What fails goes behind the others."""
         while self._deferred and not self.kept:
             some = list(self._deferred.items())[:DELETES_AT_ONCE]
             outcomes = await asyncio.gather(*(self._delete_one(fence, ledger_id) for ledger_id, fence in some))
@@ -163,6 +166,7 @@ class HeldLedgers:
         except Fenced:
             pass  # it is an orphan of the new owner's
         except StoreError:
+            self._deferred[ledger_id] = self._deferred.pop(ledger_id)
             return False
         self._deferred.pop(ledger_id, None)
         return True

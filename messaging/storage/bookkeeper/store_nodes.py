@@ -47,7 +47,7 @@ AGAIN_S = 0.2
 
 class StoreRecord(msgspec.Struct, frozen=True):
     """`cluster`: of the bookies, with the root of their ledgers. `restoring`: the id of the backup of which the store
-    has a part; empty: it is whole."""
+    has a part; empty: it is whole. `restored`: the id of the backup of which it has all, until the first start on it."""
 
     format: int
     number: int
@@ -55,6 +55,7 @@ class StoreRecord(msgspec.Struct, frozen=True):
     epoch: int
     generation: str
     restoring: str = ""
+    restored: str = ""
 
 
 class LedgersOfScope(NamedTuple):
@@ -80,7 +81,7 @@ class StoreNodes:
         for _ in range(ATTEMPTS_MAX):
             stored = await self._node(self.path)
             record = self._new(await self._free_number()) if stored is None else self._read(stored)
-            record = msgspec.structs.replace(record, epoch=record.epoch + 1)
+            record = msgspec.structs.replace(record, epoch=record.epoch + 1, restored="")
             if await self._write(record, stored):
                 self.record = record
                 return

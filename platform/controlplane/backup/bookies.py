@@ -6,6 +6,7 @@ Its libraries are loaded only where it is used, so this module is imported late.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -28,7 +29,7 @@ from messaging.storage.bookkeeper.access import bookie_context, zookeeper_option
 from messaging.storage.bookkeeper.backup.copying import PIECE_BYTES, LedgerCopying
 from messaging.storage.bookkeeper.backup.nodes import BackedUpNodes, RestoredNodes
 from messaging.storage.bookkeeper.backup.pace import Pace
-from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, StoreContent, checked
+from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, Pack, StoreContent, checked
 from messaging.storage.bookkeeper.backup.restoring import LedgerRestoring
 from messaging.storage.bookkeeper.store import in_zookeeper
 from messaging.storage.bookkeeper.store_errors import told
@@ -61,12 +62,13 @@ class BookieLedgers:
         except ValueError as error:
             raise ConfigError(f"ledger_url: {error}") from None
         self._noted: NotedLedgers | None = None
+        self._starts: int | None = None
 
     # --- taking
 
     def check(self) -> None:
-        """Whether there is such a store."""
-        _run("the ledgers on bookies cannot be copied", self._check())
+        """Whether there is such a store. To be called before it is asked which brokers there are."""
+        _run("the ledgers on bookies cannot be copied", self.checked())
 
     def note(self, brokers: HeldBrokers) -> None:
         """Right after the moment."""
@@ -84,6 +86,11 @@ class BookieLedgers:
             listed = await nodes.listed_ids()  # first: what comes after it, brokers tell
             ends, scopes = await asyncio.to_thread(ask_brokers)
             await LedgerCopying(client, nodes, self._password).require_owners(scopes)
+            await nodes.look()
+            if self._starts not in (None, nodes.record.epoch):
+                raise StoreError(
+                    "a broker started at the moment of the backup, and may have deleted ledgers before they were listed: try again"
+                )
         return NotedLedgers(listed, ends)
 
     async def copied(self, noted: NotedLedgers, copies: Copies, bytes_per_s: float, again_s: float | None = None) -> None:
@@ -95,29 +102,31 @@ class BookieLedgers:
             content = await copying.copy(*noted, lambda name: copies.growing(f"{FOLDER}/{name}"), pace)
         copies.write(CONTENT, msgspec.json.encode(content))
 
-    async def _check(self) -> None:
+    async def checked(self) -> None:
         async with self._session() as (_, metadata):
-            await BackedUpNodes(metadata, self.url).look()
+            nodes = BackedUpNodes(metadata, self.url)
+            await nodes.look()
+        self._starts = nodes.record.epoch
 
     # --- restoring
 
-    def require_empty(self) -> None:
-        _run("the backup cannot be restored", self._require_empty())
+    def require_empty(self, manifest: BackupManifest) -> None:
+        _run("the backup cannot be restored", self._require_empty(manifest.magnetar_backup))
 
     def restore(self, folder: Path, manifest: BackupManifest) -> None:
         """Everything was checked."""
         _run("the ledgers could not be restored", self.restored(folder, manifest))
 
     async def restored(self, folder: Path, manifest: BackupManifest) -> None:
-        content = read_content(folder)
+        content, packs = read_content(folder, manifest)
         async with self._session() as (client, metadata):
             restoring = LedgerRestoring(client, RestoredNodes(metadata, self.url), self.url)
-            await restoring.run(manifest.magnetar_backup, [folder / FOLDER / name for name in content.packs])
+            await restoring.run(manifest.magnetar_backup, packs)
             await restoring.end(content)
 
-    async def _require_empty(self) -> None:
+    async def _require_empty(self, backup_id: str) -> None:
         async with self._session() as (_, metadata):
-            await RestoredNodes(metadata, self.url).require_empty()
+            await RestoredNodes(metadata, self.url).require_empty(backup_id)
 
     # --- inside
 
@@ -135,31 +144,40 @@ class BookieLedgers:
             await client.stop()
 
 
-def read_content(folder: Path) -> StoreContent:
-    """Raises `ConfigError`."""
+def read_content(folder: Path, manifest: BackupManifest) -> tuple[StoreContent, list[Pack]]:
+    """What the backup has of a store, and its packs. Raises `ConfigError` unless all of it are files of the manifest, and this one
+    is as it was written."""
     path = folder / CONTENT
+    sums = {file.path: file.sha256 for file in manifest.files}
+    if CONTENT not in sums:
+        raise ConfigError(f"the backup {folder} is damaged: {CONTENT} is not part of it; restore another one")
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=StoreContent)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sums[CONTENT]:
+            raise ConfigError(f"the backup {folder} is damaged: {CONTENT} does not match its checksum; restore another one")
+        content = msgspec.json.decode(data, type=StoreContent)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the backup is damaged: {path} cannot be read: {error}; restore another one") from None
     if content.format > CONTENT_FORMAT:
         raise ConfigError(
             f"the backup was made by a later release: its ledgers have format {content.format}, this one reads {CONTENT_FORMAT}"
         )
-    return content
+    packs = list[Pack]()
+    for name in content.packs:
+        if not name or Path(name).name != name or f"{FOLDER}/{name}" not in sums:
+            raise ConfigError(f"the backup {folder} is damaged: {FOLDER}/{name} is not part of it; restore another one")
+        packs.append(Pack(folder / FOLDER / name, sums[f"{FOLDER}/{name}"]))
+    return content, packs
 
 
 def verify_ledgers(folder: Path, manifest: BackupManifest) -> None:
     """That all ledgers are there, and their blocks follow one another. Reads all of them; checksums were compared. Raises
     `ConfigError`."""
-    content = read_content(folder)
-    copied = {file.path for file in manifest.files}
+    content, packs = read_content(folder, manifest)
     ledger_ids, adds = list[int](), 0
-    for name in content.packs:
-        if f"{FOLDER}/{name}" not in copied:
-            raise ConfigError(f"the backup {folder} is damaged: {FOLDER}/{name} is not part of it; restore another one")
+    for pack in packs:
         try:
-            count = checked(folder / FOLDER / name)
+            count = checked(pack.path)
         except (StoreError, OSError) as error:
             raise ConfigError(f"the backup {folder} is damaged: {error}; restore another one") from None
         ledger_ids += count.ledger_ids

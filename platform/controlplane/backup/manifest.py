@@ -125,9 +125,12 @@ def read(folder: Path) -> BackupManifest:
     content = path.read_bytes()
     try:
         require_known(msgspec.json.decode(content, type=_Newer))
-        return msgspec.json.decode(content, type=BackupManifest)
+        manifest = msgspec.json.decode(content, type=BackupManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is damaged, or of something else than a backup: {error}") from None
+    if not manifest.magnetar_backup:
+        raise ConfigError(f"{path} is damaged: the backup has no id")
+    return manifest
 
 
 def require_known(manifest: _Newer | BackupManifest) -> None:

@@ -58,7 +58,7 @@ def restore(settings: Settings, folder: Path) -> BackupManifest:
         from controlplane.backup.bookies import BookieLedgers
 
         ledgers = BookieLedgers(settings.ledger_url)
-        ledgers.require_empty()
+        ledgers.require_empty(content)
     verify(folder)
     with _restoring(settings.data_path):
         put_back(folder, (file for file in content.files if not file.path.startswith(_ELSEWHERE)), settings.data_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,13 +15,13 @@ from controlplane import datadir
 from controlplane.backup import bookies, manifest
 from controlplane.backup.bookies import CONTENT, BookieLedgers, verify_ledgers
 from controlplane.backup.copies import Copies, GrowingFile
-from controlplane.backup.manifest import BackupManifest, Formats, Kept
+from controlplane.backup.manifest import BackupManifest, CopiedFile, Formats, Kept
 from controlplane.backup.restore import restore
 from controlplane.backup.take import UNFINISHED, take
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
 from messaging.settings import ConfigError, Settings
 from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, StoreContent
-from messaging.storage.ledger_store import StoreError
+from messaging.storage.ledger_store import WHOLE, Fence, StoreError
 from tests.support.bookkeeper.copied_stores import ends_of, held
 from tests.support.bookkeeper.fake_bookie import FakeCluster
 from tests.support.bookkeeper.made_packs import adds, ledger, pack
@@ -83,6 +84,26 @@ async def test_they_are_copied_checked_and_put_into_another_store(cluster: FakeC
     await opened.stop()
 
 
+async def test_a_broker_that_started_at_the_moment_may_have_deleted_what_is_not_listed(cluster: FakeCluster) -> None:
+    opened = OpenedStores(cluster)
+    store = await opened()
+    fence = await started(store)
+    for ledger_id in (7, 8):
+        await (await store.create(fence, ledger_id, {})).close()
+    ledgers = BookieLedgers(URL, lambda url: cluster.store)
+    await ledgers.checked()
+    await held(store)
+    store.resume()
+    newer = await opened()
+    await newer.take_over(Fence(WHOLE, newer.epoch))
+    await newer.delete(Fence(WHOLE, newer.epoch), 7)
+    with pytest.raises(StoreError, match="a broker started at the moment of the backup, and may have deleted ledgers"):
+        await ledgers.noted(lambda: (ends_of(store), store.held_ledgers.scopes))
+    await ledgers.checked()
+    assert (await ledgers.noted(lambda: ({}, {}))).listed == {8}
+    await opened.stop()
+
+
 @pytest.fixture
 def backup(tmp_path: Path) -> tuple[Path, BackupManifest]:
     """Its ledgers alone."""
@@ -95,10 +116,16 @@ def backup(tmp_path: Path) -> tuple[Path, BackupManifest]:
     return tmp_path / "backup", manifest_of(copies)
 
 
-def change(folder: Path, **values: object) -> None:
-    path = folder / CONTENT
-    content = msgspec.json.decode(path.read_bytes(), type=StoreContent)
-    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(content, **values)))
+def change(folder: Path, manifest: BackupManifest, **values: object) -> None:
+    """And its checksum: whoever can write one can write the other."""
+    content = msgspec.json.decode((folder / CONTENT).read_bytes(), type=StoreContent)
+    replaced(folder, manifest, msgspec.json.encode(msgspec.structs.replace(content, **values)))
+
+
+def replaced(folder: Path, manifest: BackupManifest, data: bytes) -> None:
+    (folder / CONTENT).write_bytes(data)
+    at = next(at for at, file in enumerate(manifest.files) if file.path == CONTENT)
+    manifest.files[at] = CopiedFile(CONTENT, len(data), len(data), hashlib.sha256(data).hexdigest())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +141,7 @@ def change(folder: Path, **values: object) -> None:
 def test_ledgers_that_are_missing(backup: tuple[Path, BackupManifest], values: dict[str, object], says: str) -> None:
     folder, content = backup
     verify_ledgers(folder, content)
-    change(folder, **values)
+    change(folder, content, **values)
     with pytest.raises(ConfigError, match=says):
         verify_ledgers(folder, content)
 
@@ -122,12 +149,29 @@ def test_ledgers_that_are_missing(backup: tuple[Path, BackupManifest], values: d
 def test_what_it_has_of_a_store_is_damaged(backup: tuple[Path, BackupManifest]) -> None:
     folder, content = backup
     for damage in (b"{}", b"\xff", b""):
-        (folder / CONTENT).write_bytes(damage)
+        replaced(folder, content, damage)
         with pytest.raises(ConfigError, match=r"store\.json cannot be read"):
             verify_ledgers(folder, content)
+    (folder / CONTENT).write_bytes(b" ")
+    with pytest.raises(ConfigError, match=r"store\.json does not match its checksum"):
+        verify_ledgers(folder, content)
     (folder / CONTENT).unlink()
     with pytest.raises(ConfigError, match=r"store\.json cannot be read"):
         verify_ledgers(folder, content)
+
+
+def test_what_the_manifest_does_not_have_is_no_part_of_it(backup: tuple[Path, BackupManifest], tmp_path: Path) -> None:
+    """A file that somebody put there has no checksum, and a name with a path may lead to anything."""
+    folder, content = backup
+    without = msgspec.structs.replace(content, files=[file for file in content.files if file.path != CONTENT])
+    with pytest.raises(ConfigError, match=r"bookkeeper/store\.json is not part of it"):
+        verify_ledgers(folder, without)
+    copied = content.files[0]
+    for name in ("../outside", "below/ledgers-000000.pack", ""):
+        named = msgspec.structs.replace(content, files=[*content.files, msgspec.structs.replace(copied, path=f"bookkeeper/{name}")])
+        change(folder, named, packs=[name])
+        with pytest.raises(ConfigError, match=rf"bookkeeper/{name} is not part of it"):
+            verify_ledgers(folder, named)
 
 
 async def test_a_disk_that_is_full(cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

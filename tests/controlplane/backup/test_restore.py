@@ -208,3 +208,9 @@ def test_nothing_can_start_while_a_platform_that_is_stopped_is_copied(
     monkeypatch.setattr("controlplane.backup.take._copy", begin)
     take(settings, tmp_path / "backups")
     assert len(refused) == 1
+
+
+def test_a_backup_without_an_id(backup: Path) -> None:
+    changed(backup, lambda content: content.update(magnetar_backup=""))
+    with pytest.raises(ConfigError, match=r"backup\.json is damaged: the backup has no id"):
+        verify(backup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from messaging.bookkeeper_url import BookkeeperUrl
 from messaging.storage.bookkeeper.backup.copying import LedgerCopying
 from messaging.storage.bookkeeper.backup.nodes import BackedUpNodes, RestoredNodes
 from messaging.storage.bookkeeper.backup.pace import Pace
-from messaging.storage.bookkeeper.backup.packs import StoreContent
+from messaging.storage.bookkeeper.backup.packs import Pack, StoreContent
 from messaging.storage.bookkeeper.backup.restoring import LedgerRestoring
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
 from tests.support.bookkeeper.fake_bookie import FakeCluster
@@ -89,13 +90,18 @@ def ends_of(store: BookkeeperLedgerStore) -> dict[int, int]:
     return dict(store.held_ledgers.ends(-1, 1_000_000))
 
 
+def packs_of(paths: Sequence[Path]) -> list[Pack]:
+    """As their backup has noted them."""
+    return [Pack(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+
+
 async def restored(
     cluster: FakeCluster, paths: Sequence[Path], content: StoreContent, url: BookkeeperUrl = URL, **config: Any
 ) -> None:
     client = await cluster.client(**config)
     try:
         restoring = LedgerRestoring(client, RestoredNodes(cluster.store, url), url)
-        await restoring.run("a backup", paths)
+        await restoring.run("a backup", packs_of(paths))
         await restoring.end(content)
     finally:
         await client.stop()

@@ -44,9 +44,16 @@ class RestoredNodes(StoreNodes):
 
     _version: int
 
-    async def require_empty(self) -> None:
-        """Raises `StoreError` if there is a store of this name, unless a restore into it was cut off."""
-        self._require_empty(await self._node(self.path))
+    async def require_empty(self, backup_id: str) -> None:
+        """Raises `StoreError` if there is a store of this name, unless a restore into it was cut off, or it was restored from this
+        backup and nobody has started on it."""
+        if not await self.is_restored(backup_id):
+            self._require_empty(await self._node(self.path))
+
+    async def is_restored(self, backup_id: str) -> bool:
+        """Whether the store has all of this backup, and nothing else yet. Raises `StoreError`."""
+        stored = await self._node(self.path)
+        return stored is not None and self._decoded(stored).restored == backup_id != ""
 
     async def begin_restore(self, backup_id: str) -> bool:
         """Whether there are remains of another restore, which is shut out from now on. Raises `StoreError`."""
@@ -54,7 +61,7 @@ class RestoredNodes(StoreNodes):
             stored = await self._node(self.path)
             self._require_empty(stored)
             record = self._new(await self._free_number()) if stored is None else self._decoded(stored)
-            record = msgspec.structs.replace(record, restoring=backup_id)
+            record = msgspec.structs.replace(record, restoring=backup_id, restored="")
             if await self._write(record, stored):
                 self.record, self._version = record, 0 if stored is None else stored.version + 1
                 return stored is not None
@@ -74,7 +81,9 @@ class RestoredNodes(StoreNodes):
 
     async def end_restore(self, generation: str, epoch: int) -> None:
         """From now on brokers may start. Raises `StoreError`."""
-        record = msgspec.structs.replace(self.record, generation=generation, epoch=epoch, restoring="")
+        record = msgspec.structs.replace(
+            self.record, generation=generation, epoch=epoch, restoring="", restored=self.record.restoring
+        )
         for _ in range(ATTEMPTS_MAX):
             if await self._try(SetNode(self.path, msgspec.json.encode(record), self._version)):
                 return

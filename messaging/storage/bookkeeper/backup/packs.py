@@ -8,10 +8,11 @@ Big-endian. A pack has no checksum of its own: the backup has one of each of its
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -63,13 +64,41 @@ def head_bytes(head: LedgerHead) -> tuple[bytes, bytes]:
     return framed(msgspec.json.encode(head))
 
 
-def ledgers_of(path: Path) -> Iterator[tuple[LedgerHead, Iterator[bytes]]]:
-    """The payloads of a ledger are to be read before the next ledger is. Blocks. Raises `DamagedPack`, `OSError`."""
-    with path.open("rb") as file:
+class Pack(NamedTuple):
+    """A file of a backup, and the checksum that it had when it was written."""
+
+    path: Path
+    sha256: str
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _SummedFile:
+    """A file whose checksum is made as it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        content = self._file.read(size)
+        self.digest.update(content)
+        return content
+
+
+def ledgers_of(path: Path, sha256: str | None = None) -> Iterator[tuple[LedgerHead, Iterator[bytes]]]:
+    """The payloads of a ledger are to be read before the next ledger is. Whether the checksum matches, where one is given, is known
+    behind the last ledger. Blocks. Raises `DamagedPack`, `OSError`."""
+    with path.open("rb") as opened:
+        file = opened if sha256 is None else _SummedFile(opened)
         if file.read(len(MAGIC)) != MAGIC:
             raise DamagedPack(f"{path.name} is no pack of ledgers")
         while (head := _head(path, file)) is not None:
             yield head, _payloads(path, file, head)
+        if isinstance(file, _SummedFile) and file.digest.hexdigest() != sha256:
+            raise DamagedPack(f"{path.name} does not match its checksum")
 
 
 def checked(path: Path) -> PackCount:
@@ -91,7 +120,7 @@ def checked(path: Path) -> PackCount:
     return PackCount(ledger_ids, adds, scopes)
 
 
-def _head(path: Path, file: BinaryIO) -> LedgerHead | None:
+def _head(path: Path, file: _Readable) -> LedgerHead | None:
     """None at the end of the file."""
     length = file.read(_LENGTH.size)
     if not length:
@@ -102,12 +131,12 @@ def _head(path: Path, file: BinaryIO) -> LedgerHead | None:
         raise DamagedPack(f"{path.name}: where a ledger was to begin is something else: {error}") from None
 
 
-def _payloads(path: Path, file: BinaryIO, head: LedgerHead) -> Iterator[bytes]:
+def _payloads(path: Path, file: _Readable, head: LedgerHead) -> Iterator[bytes]:
     for _ in range(head.adds):
         yield _read(path, file, file.read(_LENGTH.size), ADD_BYTES_MAX)
 
 
-def _read(path: Path, file: BinaryIO, length: bytes, bytes_max: int) -> bytes:
+def _read(path: Path, file: _Readable, length: bytes, bytes_max: int) -> bytes:
     size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else bytes_max + 1
     content = file.read(size) if size <= bytes_max else b""
     if len(content) != size:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from messaging.bookkeeper.client import BookkeeperClient
 from messaging.bookkeeper.errors import BookkeeperError, ConditionFailed
 from messaging.bookkeeper.shell.ledger_writer import LedgerWriter
 from messaging.bookkeeper_url import BookkeeperUrl
 from messaging.storage.bookkeeper.backup.nodes import RestoredNodes
-from messaging.storage.bookkeeper.backup.packs import LedgerHead, StoreContent, ledgers_of
+from messaging.storage.bookkeeper.backup.packs import LedgerHead, Pack, StoreContent, ledgers_of
 from messaging.storage.bookkeeper.opened_ledgers import DIGEST_TYPE, custom_of
 from messaging.storage.bookkeeper.store_errors import WHAT, told
 from messaging.storage.fence_table import scope_of
@@ -35,9 +34,14 @@ class LedgerRestoring:
         self._url = url
         self._password = url.password()
         self._scopes: dict[str, asyncio.Task[None]] = {}
+        self._is_whole = False
 
-    async def run(self, backup_id: str, packs: Sequence[Path]) -> None:
-        """Claims the store and writes all ledgers. `end` makes it one that brokers start on."""
+    async def run(self, backup_id: str, packs: Sequence[Pack]) -> None:
+        """Claims the store and writes all ledgers. `end` makes it one that brokers start on. Nothing is to be done where a
+        restore of this backup had ended, and was cut off before whoever asked for it knew."""
+        self._is_whole = await self._nodes.is_restored(backup_id)
+        if self._is_whole:
+            return
         remains = await self._nodes.begin_restore(backup_id)
         try:
             if remains:
@@ -48,7 +52,8 @@ class LedgerRestoring:
             raise
 
     async def end(self, content: StoreContent) -> None:
-        await self._nodes.end_restore(content.generation, content.epoch)
+        if not self._is_whole:
+            await self._nodes.end_restore(content.generation, content.epoch)
 
     async def give_up(self) -> None:
         """Raises nothing: remains are cleared by the next restore."""
@@ -56,9 +61,9 @@ class LedgerRestoring:
             await self._nodes.clear(self._client)
             await self._nodes.forget()
 
-    async def _write(self, packs: Sequence[Path]) -> None:
-        paths = iter(packs)
-        workers = [asyncio.create_task(self._work(paths)) for _ in range(WORKERS)]
+    async def _write(self, packs: Sequence[Pack]) -> None:
+        waiting = iter(packs)
+        workers = [asyncio.create_task(self._work(waiting)) for _ in range(WORKERS)]
         try:
             await asyncio.gather(*workers)
         finally:
@@ -67,9 +72,9 @@ class LedgerRestoring:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self, paths: Iterator[Path]) -> None:
-        for path in paths:
-            for head, payloads in ledgers_of(path):
+    async def _work(self, packs: Iterator[Pack]) -> None:
+        for pack in packs:
+            for head, payloads in ledgers_of(pack.path, pack.sha256):
                 await self._make_scope(scope_of(head.properties))
                 try:
                     await self._restore(head, payloads)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from messaging.bookkeeper.errors import Unavailable
+from messaging.bookkeeper.metadata.store import NodeChange
 from messaging.storage.bookkeeper import held_ledgers
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
 from messaging.storage.held_store import HeldStore, NotingStore
-from messaging.storage.ledger_store import WHOLE, Fence, NoSuchLedger
+from messaging.storage.ledger_store import WHOLE, Fence, Fenced, NoSuchLedger
 from messaging.storage.noted_ledgers import NOT_OF_THE_MOMENT
 from tests.support.bookkeeper.copied_stores import ends_of, held
 from tests.support.bookkeeper.fake_bookie import FakeCluster
@@ -164,3 +166,56 @@ async def test_a_store_that_stops_while_it_is_held_answers(open_store: OpenedSto
     await eventually(lambda: stored_adds(cluster) == 3)
     await store.stop()
     assert [first for first, _ in results.got] == [0]
+
+
+async def test_what_can_never_be_deleted_holds_up_no_other(
+    open_store: OpenedStores, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_ledgers, "AGAIN_S", 0.01)
+    store: BookkeeperLedgerStore = await open_store(config={"metadata_timeout_s": 0.1})
+    fence = await started(store)
+    never = held_ledgers.DELETES_AT_ONCE
+    for ledger_id in range(never + 2):
+        await (await store.create(fence, ledger_id, {})).close()
+    await held(store)
+    store.resume()
+    for ledger_id in range(never + 2):
+        await store.delete(fence, ledger_id)
+    delete = cluster.store.delete
+
+    async def some(ledger_id: int, along: Sequence[NodeChange] = ()) -> None:
+        if ledger_id & 0xFFFF < never:
+            raise Unavailable("its node is refused", ledger_id)
+        await delete(ledger_id, along)
+
+    monkeypatch.setattr(cluster.store, "delete", some)
+    store.keep_files(False)
+    await eventually(lambda: left(cluster) == never)
+    assert store.held_ledgers.is_deferred(0) and not store.held_ledgers.is_deferred(never)
+
+
+async def test_a_ledger_that_its_former_broker_could_not_seal_fails_no_later_backup(
+    open_store: OpenedStores, cluster: FakeCluster
+) -> None:
+    former, newer = await open_store(), await open_store()
+    fence = await started(former)
+    writer = await former.create(fence, 1, {})
+    await append_all(writer, b"one")
+    await newer.take_over(Fence(WHOLE, former.epoch + 1))
+    with pytest.raises(Fenced):
+        await writer.close()
+    await held(former)
+    assert former.held_ledgers.scopes == {} and ends_of(former) == {}
+    former.resume()
+
+
+async def test_appends_without_an_answer_are_of_the_moment_though_no_more_are_taken(open_store: OpenedStores) -> None:
+    store = await open_store()
+    writer, results = await store.create(await started(store), 1, {}), Results()
+    results.append(writer, [b"under way"])
+    closing = asyncio.create_task(writer.close())
+    await asyncio.sleep(0)
+    await held(store)
+    assert ends_of(store) == {1: -1}
+    store.resume()
+    assert (await closing).last_entry == 0 and results.got == [(0, None)]

@@ -12,7 +12,7 @@ from messaging.storage.bookkeeper.backup.nodes import RestoredNodes
 from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, DamagedPack, StoreContent
 from messaging.storage.bookkeeper.backup.restoring import LedgerRestoring
 from messaging.storage.ledger_store import WHOLE, StoreError
-from tests.support.bookkeeper.copied_stores import URL, restored
+from tests.support.bookkeeper.copied_stores import URL, packs_of, restored
 from tests.support.bookkeeper.fake_bookie import FakeCluster
 from tests.support.bookkeeper.made_packs import adds, ledger, pack
 from tests.support.bookkeeper.opened_stores import QUICK, OpenedStores
@@ -63,13 +63,45 @@ async def test_what_fails_leaves_nothing(open_store: OpenedStores, cluster: Fake
     assert [(info.ledger_id, info.last_entry) for info in await store.ledgers()] == [(7, 1), (8, 0)]
 
 
+async def test_a_pack_that_changed_since_it_was_checked(cluster: FakeCluster, tmp_path: Path) -> None:
+    path = pack(tmp_path, ledger(7, adds(2)))
+    (noted,) = packs_of([path])
+    path.write_bytes(path.read_bytes().replace(b"0001", b"0002"))
+    client = await cluster.client()
+    with pytest.raises(DamagedPack, match=r"ledgers-000000\.pack does not match its checksum"):
+        await LedgerRestoring(client, RestoredNodes(cluster.store, URL), URL).run("a backup", [noted])
+    await client.stop()
+    assert await ledgers_there(cluster) == 0 and cluster.store.paths() == ["/magnetar/numbers/1"]
+
+
+async def test_one_that_ended_unseen_may_be_asked_for_again_until_a_broker_starts(
+    open_store: OpenedStores, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    path = pack(tmp_path, ledger(7, adds(2)), ledger(8, adds(1)))
+    await restored(cluster, [path], CONTENT)  # and its process was killed
+    nodes, before = RestoredNodes(cluster.store, URL), cluster.store.paths()
+    await nodes.require_empty("a backup")
+    await restored(cluster, [path], CONTENT)
+    assert cluster.store.paths() == before
+    with pytest.raises(StoreError, match="has a store of this name"):
+        await nodes.require_empty("another one")
+    store = await open_store()
+    assert (store.generation, store.epoch) == ("of the moment", 6)
+    for backup_id in ("a backup", ""):
+        with pytest.raises(StoreError, match="has a store of this name"):
+            await nodes.require_empty(backup_id)
+    with pytest.raises(StoreError, match="has a store of this name"):
+        await restored(cluster, [path], CONTENT)
+    assert [(info.ledger_id, info.last_entry) for info in await store.ledgers()] == [(7, 1), (8, 0)]
+
+
 async def test_one_that_was_cut_off_is_no_store_until_it_is_begun_again(
     open_store: OpenedStores, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     path = pack(tmp_path, ledger(7, adds(2)), ledger(8, adds(1)))
     client = await cluster.client()
     cut_off = LedgerRestoring(client, RestoredNodes(cluster.store, URL), URL)
-    await cut_off.run("a backup", [path])
+    await cut_off.run("a backup", packs_of([path]))
     with pytest.raises(StoreError, match="a restore into the store /magnetar/stores/default has not ended"):
         await open_store()
     await restored(cluster, [pack(tmp_path, ledger(8, adds(2)))], CONTENT)
