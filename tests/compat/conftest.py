@@ -28,6 +28,14 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
     platform.close()
 
 
+@pytest.fixture(autouse=True)
+def whole_platform(request: pytest.FixtureRequest) -> None:
+    """Each test that drives a shared platform has all of it, whatever the one before left killed or standing still."""
+    for name in {"standalone", "platform"} & set(request.fixturenames):
+        if isinstance(shared := request.getfixturevalue(name), Standalone):
+            shared.make_whole()
+
+
 @pytest.fixture(scope="session")
 def client_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The C++ client would write to stdout."""

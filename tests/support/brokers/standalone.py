@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +107,20 @@ class Standalone:
         before = self.child(name)
         os.kill(before["pid"], signal.SIGKILL)
         eventually_sync(lambda: self.child(name)["restarts"] > before["restarts"] and self.child(name)["state"] == "ready", 30)
+
+    def make_whole(self) -> None:
+        """Waits until all of its processes serve, whatever the test before left killed or standing still. Only reads a file where
+        nothing is amiss."""
+        assert self.process.poll() is None, f"the platform ended with {self.process.returncode}:\n{self.output()[-8000:]}"
+        for child in self.state()["children"]:
+            with suppress(ProcessLookupError):
+                os.kill(child["pid"], signal.SIGCONT)
+
+        def waited_for() -> list[str]:
+            children = [child for child in self.state()["children"] if child["state"] != "done"]
+            return [child["name"] for child in children if child["state"] != "ready" or not lock.alive(child["pid"])]
+
+        eventually_sync(lambda: not waited_for(), 30)
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
         """The exit code, and how many seconds it took."""
