@@ -42,14 +42,25 @@ def let_pass(page: Page, span_ms: int = LOOKED_AT_MS) -> None:
     page.evaluate("span_ms => new Promise((done) => setTimeout(done, span_ms))", span_ms)
 
 
-IDLE = ("/now", "/tenants", "/tenants/acme", NAMESPACE, f"{NAMESPACE}/topics/placed", "/platform", "/tasks", "/docs/limits")
+TOPIC = f"{NAMESPACE}/topics/placed"
+IDLE = ("/now", "/tenants", "/tenants/acme", NAMESPACE, TOPIC, "/platform", "/tasks", "/docs/limits")
+ASKING = (
+    f"{TOPIC}/history",
+    f"{TOPIC}/messages/tail",
+    f"{TOPIC}/redrives",
+    "/tenants/acme/dead-letters",
+    "/usage",
+    "/platform/brokers",
+)
 
 
-def test_idle_pages_cost_little(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+@pytest.mark.parametrize("paths", [IDLE, ASKING], ids=["first", "asking"])
+def test_idle_pages_cost_little(visit: Callable[..., Page], broker: ConsoleBroker, paths: tuple[str, ...]) -> None:
     """Side by side: each has a browser profile, and so a process, of its own."""
-    pages = {path: visit("superuser", path) for path in IDLE}
+    broker.real.add(PLACED, "billing")
+    pages = {path: visit("superuser", path) for path in paths}
     for page in pages.values():
-        page.wait_for_load_state("networkidle") if "mag-live-status" not in page.content() else expect(
+        page.wait_for_load_state("load") if "mag-live-status" not in page.content() else expect(
             page.locator("mag-live-status")
         ).to_have_text("Live")
     let_pass(page)  # scripts have been compiled
