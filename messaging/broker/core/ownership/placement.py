@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 from zlib import crc32
 
+from messaging.protocol.bundles import HASH_MAX
 from messaging.storage.ownership import NamespaceBundle
 
 
@@ -55,10 +56,13 @@ class BundleCounts(Protocol):
 
 def candidate(bundle: NamespaceBundle, brokers: Collection[str], counts: BundleCounts) -> str | None:
     """The broker with the fewest bundles of the namespace, so that its traffic spreads; of these the one with the fewest of all; of
-    these one that the bundle's name chooses: brokers that know the same agree. None: there is no broker."""
+    these one by where the bundle lies in its namespace: brokers that know the same agree, and those that place the bundles of a new
+    namespace at the same moment, and so do not know of each other's, choose different ones. None: there is no broker."""
+    middle = (bundle.lower + bundle.upper) // 2
+    first = crc32(bundle.namespace.encode()) + middle * len(brokers) // (HASH_MAX + 1)
+    places = {broker_id: (place - first) % len(brokers) for place, broker_id in enumerate(sorted(brokers))}
 
-    def order(broker_id: str) -> tuple[int, int, int, str]:
-        by_name = crc32(f"{broker_id} {bundle}".encode())
-        return counts.load_within(bundle.namespace, broker_id), counts.load_of(broker_id), by_name, broker_id
+    def order(broker_id: str) -> tuple[int, int, int]:
+        return counts.load_within(bundle.namespace, broker_id), counts.load_of(broker_id), places[broker_id]
 
     return min(brokers, key=order, default=None)

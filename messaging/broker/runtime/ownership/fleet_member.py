@@ -110,7 +110,7 @@ class FleetMember(ABC):
 
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         """What is placed anew is placed by what all own now: of topics that are used one after the other each goes where the last
-        one is not, whichever brokers are asked. Bundles that several brokers place at the same moment may lie together."""
+        one is not, whichever brokers are asked."""
         if not sent and self._is_placed_anew(name):
             await self._look_now()
         for _ in range(ATTEMPTS_MAX):

@@ -13,6 +13,7 @@ import structlog
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.clock import passed_s
 from messaging.errors import NotReady
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
@@ -59,13 +60,25 @@ class PinnedMember(FleetMember):
             if self.owners.row_at(namespace, position_of(text)) is None:
                 await self._acquire(NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text)))
 
-    async def _before_acquiring(self, name: TopicName, bundle: NamespaceBundle) -> None:
-        if any(row.pinned and row.broker_id == self.broker_id for row in self.owners.overlapping(bundle)):
-            return  # it is nobody else's: there is nothing to divide
-        if self._live() < self._brokers and self._now_s() < self._divides_s:
-            await self.refresh()
-        if self._live() < self._brokers and self._now_s() < self._divides_s:
+    async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        if self._now_s() < self._divides_s:
+            await self._wait_for_others(name)
+        return await super().where(name, sent=sent)
+
+    async def _wait_for_others(self, name: TopicName) -> None:
+        """Before it is decided whose a bundle is to be, also where it is another broker's turn to acquire it. Raises `NotReady`."""
+        if self._live() >= self._brokers:
+            return
+        namespace = str(name.namespace)
+        bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), str(name)))
+        if any(row.pinned for row in self.owners.overlapping(bundle)):
+            return  # there is nothing to divide
+        await self.refresh()
+        if self._live() < self._brokers:
             raise NotReady(f"topic {name} is not served yet: other brokers of this machine are starting; try again in a moment")
+
+    async def _before_acquiring(self, name: TopicName, bundle: NamespaceBundle) -> None:
+        """All others are there, or were waited for."""
 
     def _live(self) -> int:
         return sum(session.live for session in self.owners.sessions.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +11,7 @@ from messaging.broker.core.ownership.lease import Lease
 from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import candidate
+from messaging.protocol.bundles import equal_bundles
 from messaging.storage.ownership import DRAINS, SERVES, BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
 
 END = 0xFFFFFFFF
@@ -180,6 +182,16 @@ def test_the_bundles_of_a_namespace_spread_over_the_brokers_whatever_else_these_
 def test_of_brokers_with_as_many_bundles_of_a_namespace_the_one_with_the_fewest_of_all_has_the_next() -> None:
     rows = [_row(NamespaceBundle(f"acme/{number}", 0, END), "b1b1b2"[2 * (number % 3) :][:2], number + 1) for number in range(9)]
     assert candidate(WHOLE, BROKERS, _owners(*rows)) == "b3"
+
+
+@pytest.mark.parametrize("bundles", [2, 4, 16])
+@pytest.mark.parametrize("brokers", [2, 3, 4])
+def test_the_bundles_of_one_namespace_spread_though_nobody_knows_of_the_others(brokers: int, bundles: int) -> None:
+    """As those of `public/default`, of which each of some brokers decides at once."""
+    names, edges = [f"b{each}" for each in range(brokers)], equal_bundles(bundles)
+    for number in range(20):
+        counts = Counter(candidate(NamespaceBundle(f"acme/{number}", *pair), names, OwnerMap()) for pair in pairwise(edges))
+        assert sorted(counts.values()) == sorted(len(range(each, bundles, brokers)) for each in range(min(brokers, bundles)))
 
 
 def _to(owners: OwnerMap, bundle: NamespaceBundle) -> str:
