@@ -9,12 +9,19 @@ from django import forms
 
 from admin_ui.alert_view import KINDS
 from admin_ui.forms import PLAIN
+from admin_ui.translation.texts import gettext_lazy
 from messaging.protocol.names import NAME_LENGTH_MAX
 from workers.alerts.models import AlertRule
 from workers.alerts.rule_actions import CHANGEABLE, SILENCE_S_MAX
 
 _VALUE_MAX = 2**62
-SILENCES = ((3_600, "1 hour"), (4 * 3_600, "4 hours"), (86_400, "1 day"), (7 * 86_400, "7 days"), (SILENCE_S_MAX, "30 days"))
+SILENCES = (
+    (3_600, gettext_lazy("1 hour")),
+    (4 * 3_600, gettext_lazy("4 hours")),
+    (86_400, gettext_lazy("1 day")),
+    (7 * 86_400, gettext_lazy("7 days")),
+    (SILENCE_S_MAX, gettext_lazy("30 days")),
+)
 
 
 class ThresholdForm(forms.Form):

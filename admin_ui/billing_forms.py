@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
+from admin_ui.translation.said import lazily_said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.billing.budget_models import ReportSchedule
 from workers.rating.money import CURRENCIES
@@ -34,7 +35,11 @@ class BudgetForm(forms.Form):
 
 class ReportForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100)
-    every = forms.ChoiceField(label="Every", choices=ReportSchedule.Every.choices, initial="month")
+    every = forms.ChoiceField(
+        label="Every",
+        choices=[(value, lazily_said(label)) for value, label in ReportSchedule.Every.choices],
+        initial="month",
+    )
     by = forms.CharField(
         label="Sum by",
         max_length=80,

@@ -6,7 +6,7 @@ from django import forms
 
 from admin_ui.action_texts import ROLE_TEXTS
 from admin_ui.addresses import full_name
-from admin_ui.translation.texts import gettext, gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy, named_text
 from messaging.errors import InvalidName
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
@@ -84,7 +84,7 @@ class MemberForm(forms.Form):
 def _offer(form: forms.Form, roles: list[str]) -> None:
     field = form.fields["role"]
     assert isinstance(field, forms.ChoiceField)
-    field.choices = [(role, f"{role}: {ROLE_TEXTS[role]}" if role in ROLE_TEXTS else role) for role in roles]
+    field.choices = [(role, named_text(role, ROLE_TEXTS[role]) if role in ROLE_TEXTS else role) for role in roles]
 
 
 class InviteForm(forms.Form):

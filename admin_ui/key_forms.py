@@ -171,7 +171,12 @@ class RotationForm(forms.Form):
     overlap_s = forms.TypedChoiceField(
         label="Both are valid for",
         coerce=int,
-        choices=((3600, "1 hour"), (86_400, "1 day"), (7 * 86_400, "7 days"), (30 * 86_400, "30 days")),
+        choices=(
+            (3600, gettext_lazy("1 hour")),
+            (86_400, gettext_lazy("1 day")),
+            (7 * 86_400, gettext_lazy("7 days")),
+            (30 * 86_400, gettext_lazy("30 days")),
+        ),
         initial=86_400,
         help_text="Time to give the new token to every program. After it the former key ends.",
     )

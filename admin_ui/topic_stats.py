@@ -18,6 +18,7 @@ from admin_ui.pages import sentence
 from admin_ui.row_list import Column, list_items
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
+from messaging.broker.core.subscription_type import TYPE_NAMES
 from messaging.problems.kinds import MARKS, ORDER, Kind
 
 Json = Mapping[str, Any]
@@ -162,7 +163,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
     oldest_s = one.get("oldestBacklogMessageAgeSeconds", -1)
     return SubscriptionRow(
         name,
-        one.get("type") or "",
+        one["type"] if one.get("type") in TYPE_NAMES.values() else "",  # Pulsar has a word for it where nobody has subscribed yet
         _states(one),
         one.get("msgBacklog"),
         oldest_s if oldest_s >= 0 else None,

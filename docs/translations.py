@@ -21,6 +21,7 @@ from django.utils.translation.template import templatize
 from admin_ui.translation.said import CONTEXT
 from messaging import errors
 from messaging.broker.core.control import policy_effects
+from messaging.permissions.roles import BUILT_IN
 from messaging.policies import texts
 from messaging.policies.groups import GROUPS
 from messaging.policies.model import Level
@@ -50,6 +51,7 @@ _RAISING = (
     "tenants/actions/**/*.py",
     "tenants/*.py",
     "workers/redrive/*.py",
+    "workers/spend_caps/*.py",
     "workers/alerts/*.py",
     "workers/billing/*.py",
     "workers/mail.py",
@@ -84,12 +86,16 @@ SENTENCES = [
         "messaging/broker/runtime/topics/limits/shared_limits.py",
         "messaging/broker/runtime/topics/limits/stored_bytes.py",
         "messaging/broker/runtime/topics/limits/tenant_ceilings.py",
+        "messaging/client/tuning.py",
+        "messaging/client/tuning_report.py",
+        "messaging/permissions/decision.py",
         "messaging/policies/isolation.py",
     )
 ]
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
-_REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK"}
+_REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK", "NO_DRAFT", "NO_PLAN"}
 _NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self", "isoformat", "strip"}
+_CHOICES = ("workers/models.py", "workers/billing/models.py", "workers/billing/budget_models.py")
 _TWO_WORDS = re.compile(r"[A-Za-z]{2,}[,:]? [A-Za-z]{2,}|\{\w+\} [a-z]{2,}")
 _FOR_PROGRAMS = {"spawn", "debug", "exception", "info", "warning", "error"}
 _GAP = "\ue000"  # where a tag of the template was
@@ -121,6 +127,9 @@ def found() -> Catalog:
         ("messaging/policies/registry.py", of_policies()),
         ("messaging/problems/kinds.py", (text for mark in MARKS.values() for text in (mark.text, mark.meaning))),
         ("messaging/policies/model.py", Level),
+        ("messaging/permissions/model.py", ("the whole tenant", "namespace {namespace}")),
+        ("messaging/permissions/roles.py", (role.description for role in BUILT_IN.values())),
+        *((name, _of_choices((ROOT / name).read_text(encoding="utf-8"))) for name in _CHOICES),
         ("messaging/broker/core/control/policy_effects.py", _of_effects()),
         ("workers/schedule.py", (task.title for task in TASKS)),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
@@ -145,6 +154,20 @@ def of_policies() -> Iterator[str]:
             yield f"{{value}} {policy.unit}"
         if policy.unit.isalpha():
             yield policy.unit
+
+
+def _of_choices(source: str) -> Iterator[str]:
+    """Labels of choices that rows have, as Django makes them of their names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef) and "TextChoices" in map(_base_name, node.bases):
+            for each in node.body:
+                if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+                    given = getattr(each.value, "elts", ())
+                    yield str(given[1].value) if len(given) > 1 else each.targets[0].id.replace("_", " ").title()
+
+
+def _base_name(base: ast.expr) -> str:
+    return base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
 
 
 def _of_effects() -> Iterator[str]:

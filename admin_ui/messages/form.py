@@ -20,7 +20,7 @@ BEGINNINGS = (
     ("subscription", gettext_lazy("A subscription")),
 )
 _COMPARISON_TEXTS = {
-    "eq": "is",
+    "eq": gettext_lazy("is"),
     "ne": gettext_lazy("is not"),
     "contains": "contains",
     "gt": gettext_lazy("is more than"),

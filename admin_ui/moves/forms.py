@@ -13,7 +13,12 @@ from admin_ui.translation.figures import local_text
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.limits.sizes import INT64_MAX
 
-_UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
+_UNITS = (
+    ("1", gettext_lazy("seconds")),
+    ("60", gettext_lazy("minutes")),
+    ("3600", gettext_lazy("hours")),
+    ("86400", gettext_lazy("days")),
+)
 _TIME, _MESSAGE = "time", "message"
 SPAN = "span"
 _TARGETS = (

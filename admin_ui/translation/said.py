@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from django.utils.functional import lazy
 from django.utils.translation import get_language
 
 from admin_ui.translation.catalogs import SOURCES, read_po
@@ -43,6 +44,10 @@ def said(text: str) -> str:
     if not text or len(text) > _TEXT_MAX:
         return text
     return _TIME.sub(_local, _kept((get_language() or "en").partition("-")[0], text))
+
+
+# For constants, which are made before there is a request.
+lazily_said = lazy(said, str)
 
 
 def _local(match: re.Match[str]) -> str:

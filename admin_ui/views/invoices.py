@@ -12,6 +12,7 @@ from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
 from messaging.permissions.model import Action, Resource
@@ -37,7 +38,7 @@ INVOICE_COLUMNS = (
 def invoices(request: ConsoleRequest, tenant: str) -> HttpResponse:
     listed = list_rows(request.GET, Invoice.objects.defer("document"), INVOICE_COLUMNS, searched=("number", "kind", "state"))
     shown = [
-        {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": row.kind.replace("_", " ")}
+        {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": said(row.get_kind_display())}
         for row in listed.rows
     ]
     run = draft_runs.newest_run()

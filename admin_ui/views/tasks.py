@@ -35,10 +35,10 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
     if outcome in Outcome.values:
         runs = runs.filter(outcome=outcome)
     return {
-        "tasks": [{**one, "look": _LOOKS.get(one["last_outcome"], "")} for one in overview()],
+        "tasks": [{**one, "title": said(one["title"]), "look": _LOOKS.get(one["last_outcome"], "")} for one in overview()],
         "task": task if task in BY_NAME else "",
         "outcome": outcome if outcome in Outcome.values else "",
-        "outcomes": Outcome.choices,
+        "outcomes": [(value, said(label)) for value, label in Outcome.choices],
         "waiting": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.QUARANTINED)[:SHOWN_MAX]],
         "running": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
         "runs": [_shown(run) for run in runs.exclude(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
@@ -53,7 +53,7 @@ def _shown(run: TaskRun) -> dict[str, Any]:
         "title": said(entry.title) if entry else run.name,
         "arguments": " ".join(run.arguments.values()),
         "by": run.requested_by or "schedule",
-        "outcome": run.get_outcome_display(),
+        "outcome": said(run.get_outcome_display()),
         "look": _LOOKS.get(run.outcome, ""),
         "attempts": run.attempts,
         "started_at": run.started_at,

@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.formatting import size
 from admin_ui.pages import Navigation, crumbs, explain, navigation, sentence, show
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import TOPICS_PARTITIONS
@@ -158,8 +159,8 @@ def _answer(request: ConsoleRequest, nav: Navigation, form: TuneForm, **context:
         form=form,
         report=report,
         rows=[_row(setting) for setting in report.settings] if report else [],
-        warnings=[sentence(warning) for warning in report.warnings] if report else [],
-        contradictions=[sentence(contradiction) for contradiction in report.contradictions] if report else [],
+        warnings=[sentence(said(warning)) for warning in report.warnings] if report else [],
+        contradictions=[sentence(said(contradiction)) for contradiction in report.contradictions] if report else [],
         compared_with=_in_words(report) if report else "",
         traffic_saved=size(report.saved_a_day.traffic_bytes) if report else "",
         own_given=any(name in asked for name in OWN) or any(form[name].errors for name in OWN),
@@ -190,7 +191,7 @@ def _report(asked: dict[str, Any]) -> Any:
 def _in_words(report: Any) -> str:
     from messaging.client.tuning_report import IN_WORDS
 
-    return IN_WORDS[report.compared_with]
+    return said(IN_WORDS[report.compared_with])
 
 
 def _written(value: float | str | bool) -> str:
@@ -201,4 +202,4 @@ def _written(value: float | str | bool) -> str:
 def _row(setting: Any) -> Row:
     value = setting.value
     about = size(value) if "_bytes_" in setting.name and isinstance(value, int) else ""
-    return Row(setting.name, _written(value), about, setting.reason)
+    return Row(setting.name, _written(value), about, said(setting.reason))

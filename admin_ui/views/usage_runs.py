@@ -13,6 +13,7 @@ from admin_ui import cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
 from admin_ui.row_list import Column, list_rows, page_links
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
@@ -122,7 +123,11 @@ def _asked_by(query: dict[str, str], tenants: list[str], *, everything: bool) ->
             invoice = Invoice.objects.filter(id=query["invoice"], tenant_uid__in=uids).first()
         if invoice is None:
             raise Http404
-        return evidence_view.invoice_asked(invoice), f"{invoice.get_kind_display()} {invoice.number or 'draft'} of {invoice.tenant}"
+        text = gettext("{kind} {number} of {tenant}")
+        kind, number = said(invoice.get_kind_display()), invoice.number or gettext("draft")
+        return evidence_view.invoice_asked(invoice), text.format(kind=kind, number=number, tenant=invoice.tenant)
     first, last = cost_view.days_of(query, "" if query.get("first") else "this-month", datetime.now(UTC).date())
     start, end = evidence_view.days(first, last)
-    return evidence_view.Asked(start, end, None if everything else uids), f"{first} to {last} (UTC)"
+    return evidence_view.Asked(start, end, None if everything else uids), gettext("{first} to {last} (UTC)").format(
+        first=first, last=last
+    )

@@ -110,8 +110,9 @@ def _gives(binding: Binding, action: Action, resource: Resource) -> bool:
 
 
 def text_of(role: str, binding: Binding) -> str:
-    how = f"through {binding.via}" if binding.via else "itself"
-    return f"{role} has the role {binding.name} on {binding.scope}, {how}"
+    if binding.via:
+        return f"{role} has the role {binding.name} on {binding.scope}, through {binding.via}"
+    return f"{role} has the role {binding.name} on {binding.scope}, itself"
 
 
 def _granted(grants: Grants, role: str, action: Action, resource: Resource) -> Iterator[Reason]:

@@ -11,7 +11,7 @@ from admin_ui.action_texts import TEXTS
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.forms import PLAIN
 from admin_ui.pages import crumbs, explain, navigation, show
-from admin_ui.translation.texts import gettext_lazy
+from admin_ui.translation.texts import gettext_lazy, named_text
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import OF_TENANT
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -32,7 +32,7 @@ def _text(label: str, offered: str = "", **more: object) -> forms.CharField:
 class AccessForm(forms.Form):
     """Sent with GET: an answer has an address that can be kept."""
 
-    action = forms.ChoiceField(label="May", choices=[(str(action), f"{action}: {TEXTS[action]}") for action in OF_TENANT])
+    action = forms.ChoiceField(label="May", choices=[(str(action), named_text(str(action), TEXTS[action])) for action in OF_TENANT])
     role = _text(gettext_lazy("Role"), "roles", help_text="user:NAME for a person, NAME@TENANT for keys.")
     key_id = _text(gettext_lazy("Or key"), help_text="The id of a key that has a scope of its own.")
     namespace = _text(gettext_lazy("Namespace"), "namespaces", help_text="Empty: the tenant as a whole.")

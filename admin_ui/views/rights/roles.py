@@ -16,6 +16,7 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, navigation, show, show_message
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
@@ -45,7 +46,7 @@ def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
     actions_of = {name: role.actions for name, role in BUILT_IN.items()} | {row.name: complete(known(row.actions)) for row in own}
     counts = dict(Membership.objects.order_by().values_list("role").annotate(Count("pk")))
     teams = dict(TeamRole.objects.order_by().values_list("role").annotate(Count("team", distinct=True)))
-    described = [(name, role.description, True) for name, role in BUILT_IN.items()]
+    described = [(name, said(role.description), True) for name, role in BUILT_IN.items()]
     described += [(row.name, row.description, False) for row in own]
     return show(
         request,

@@ -154,7 +154,7 @@ def _edit(request: ConsoleRequest, tenant: str, row: TokenIssuer | None) -> Http
             "No address of keys is allowed for this tenant yet: an administrator of the platform sets token_issuers_allowed."
         ),
         form=form,
-        submit=gettext("Save") if row else "Accept its tokens",
+        submit=gettext("Save") if row else gettext("Accept its tokens"),
         cancel_url=reverse("console:token_issuers", args=[tenant]),
         calls=calls_of(request, [api_calls.set_issuer(tenant, row.name if row else "", shown)]),
         follow=True,
