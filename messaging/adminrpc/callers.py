@@ -74,7 +74,7 @@ OF_BROKERS = frozenset(
 
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
 OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)
-OF_ONE_BROKER = frozenset({"brokers.drain", "bundles.loads", "bundles.move"})
+OF_ONE_BROKER = frozenset({"brokers.drain", "brokers.list", "bundles.loads", "bundles.move"})
 OF_EVERY_BROKER = frozenset(
     {
         "audit.take",

@@ -39,9 +39,11 @@ from messaging.broker.runtime.orphans import (
 from messaging.broker.runtime.ownership.balancer import LOOK_S as BALANCE_S
 from messaging.broker.runtime.ownership.balancer import Balancer
 from messaging.broker.runtime.ownership.bundle_moves import FOLLOW_S, BundleMoves
+from messaging.broker.runtime.ownership.cut_off import LOOK_S as CUT_OFF_LOOK_S
+from messaging.broker.runtime.ownership.cut_off import CutOff
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.gone_brokers import LOOK_S as GONE_LOOK_S
-from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers
+from messaging.broker.runtime.ownership.gone_brokers import GoneBrokers, RefusingBrokers
 from messaging.broker.runtime.ownership.gone_namespaces import LOOK_S as GONE_NAMESPACES_S
 from messaging.broker.runtime.ownership.gone_namespaces import GoneNamespaces
 from messaging.broker.runtime.ownership.joining import join, join_shared
@@ -231,6 +233,7 @@ async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandler
         _balance(service, member, opened.meta.ownership, admin)
     else:
         member.keep(service.background)
+        service.background.every(GONE_LOOK_S, "look_for_gone_brokers", RefusingBrokers(member).look)
     leaving.push_async_callback(member.stop)
 
 
@@ -259,6 +262,9 @@ def _balance(service: Broker, member: SharedMember, store: OwnershipStore, admin
     background = service.background
     background.every(POLICY_LOOK_S, "follow_isolation", policy_moves.look)
     background.every(GONE_LOOK_S, "look_for_gone_brokers", GoneBrokers(member).look)
+    if service.other_brokers is not None:
+        cut_off = CutOff(member, service.other_brokers, service.topics)
+        background.every(CUT_OFF_LOOK_S, "let_clients_go", cut_off.look)
     background.every(FOLLOW_S, "follow_bundles", lambda: moves.follow_boundaries(service.access.view.boundaries_of))
     background.every(FOLLOW_S, "take_back_bundles", moves.take_back)
     background.every(BALANCE_S, "balance_bundles", balancer.look)

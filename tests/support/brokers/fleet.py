@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from messaging.broker.runtime.main import announce
+from messaging.broker.runtime.ownership import bundle_moves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 from tests.support.brokers.running_broker import RunningBroker, running_broker
+
+NOTICE_S = 0.02
 
 
 @asynccontextmanager
@@ -34,8 +38,10 @@ async def fleet_broker(folder: Path, number: int, count: int, **settings: Any) -
 
 @asynccontextmanager
 async def shared_fleet(folder: Path, url: str, count: int, **settings: Any) -> AsyncIterator[list[RunningBroker]]:
-    """Brokers as of several machines, each with a folder of its own, which store everything in one database."""
+    """Brokers as of several machines, each with a folder of its own, which store everything in one database. Bundles move at short
+    notice, so that no test waits for it."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(patch.object(bundle_moves, "NOTICE_S", NOTICE_S))
         fleet = [await stack.enter_async_context(shared_broker(folder, url, number, **settings)) for number in range(1, count + 1)]
         for broker in fleet:  # else the first one would acquire everything for a second
             assert isinstance(broker.service.owners, SharedMember)

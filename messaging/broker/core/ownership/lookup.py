@@ -27,7 +27,10 @@ class Acquire(NamedTuple):
 
 
 class NotNow(NamedTuple):
+    """`passes`: within seconds, by itself."""
+
     why: str
+    passes: bool = False
 
 
 Answer: TypeAlias = Here | There | Acquire | NotNow
@@ -51,15 +54,15 @@ def answer(
         mine = (row.broker_id, row.session) == (broker_id, session)
         if mine or owners.is_live(row):
             if row.state == "draining":
-                return NotNow(f"{row.bundle} is being handed over to another broker")
+                return NotNow(f"{row.bundle} is being handed over to another broker", passes=True)
             return Here(row) if mine else There(owners.sessions[row.broker_id], owner=True)
     # All that it overlaps has to be free, not only where the topic lies: bundles may have been cut meanwhile.
     for other in owners.overlapping(bundle):
         if other.state != "free" and other.broker_id != broker_id and (owners.is_live(other) or other.pinned):
             broker = owners.sessions.get(other.broker_id)
-            if broker is not None and broker.live:  # a later session of it takes its pinned bundles again
+            if broker is not None and owners.runs(broker):  # a later session of it takes its pinned bundles again
                 return There(broker, owner=False)
-            return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
+            return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running", passes=True)
     own = owners.sessions.get(broker_id)
     stays = sent and not (own is not None and own.drains)
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
@@ -69,7 +72,7 @@ def answer(
     if stays and not rules.permits(bundle.namespace, broker_id):
         return NotNow(f"{bundle} may not be at this broker")
     if not stays:
-        running = [other.broker_id for other in owners.sessions.values() if other.takes]
+        running = [other.broker_id for other in owners.sessions.values() if other.takes and owners.runs(other)]
         expected = owners.expected(bundle)
         if expected in running and rules.permits(bundle.namespace, expected):  # by rules that count it there it would go on
             chosen = expected

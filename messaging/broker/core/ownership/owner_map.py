@@ -20,6 +20,7 @@ class OwnerMap:
         self.change = 0
         self.version = 0  # rises with whatever is put here, or is expected no more
         self.sessions: dict[str, BrokerSession] = {}
+        self.refusing: set[tuple[str, int]] = set()  # broker and session of those whose port is nobody's: they do not live
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
         self._expected: dict[NamespaceBundle, str] = {}  # by whom a bundle that nobody owns is about to be acquired
         self._expected_of: Counter[str] = Counter()  # how many of them each broker has
@@ -145,7 +146,10 @@ class OwnerMap:
     def is_live(self, row: OwnershipRow) -> bool:
         """Whether the session that owns it is alive, as far as is known."""
         session = self.sessions.get(row.broker_id)
-        return session is not None and session.live and session.session == row.session and row.state != "free"
+        return session is not None and self.runs(session) and session.session == row.session and row.state != "free"
+
+    def runs(self, session: BrokerSession) -> bool:
+        return session.live and (session.broker_id, session.session) not in self.refusing
 
     @staticmethod
     def _overlapping(rows: list[OwnershipRow], bundle: NamespaceBundle) -> tuple[int, int]:

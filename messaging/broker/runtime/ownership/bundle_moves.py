@@ -16,6 +16,7 @@ import structlog
 
 from messaging.broker.core.ownership.placement import candidate
 from messaging.broker.core.ownership.ranges import range_of
+from messaging.broker.runtime.ownership.fleet_member import LOOK_S
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.registry import CLOSING_MAX, Topics
@@ -29,6 +30,8 @@ from messaging.storage.ownership import BrokerSession, NamespaceBundle, Ownershi
 log = structlog.get_logger("broker.ownership")
 
 MOVES_MAX = 8  # at a time
+NOTICES_MAX = 4 * MOVES_MAX  # moves that are announced, where a broker gives everything away
+NOTICE_S = LOOK_S + 0.2  # between saying that a bundle moves and closing its topics
 FOLLOW_S = 2.0  # how often it is looked whether bundles were split
 
 
@@ -43,8 +46,9 @@ class BundleMoves:
         self._moving: dict[NamespaceBundle, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(MOVES_MAX)
 
-    async def give(self, bundle: NamespaceBundle, broker_id: str = "") -> None:
+    async def give(self, bundle: NamespaceBundle, broker_id: str = "", *, notice: bool = True) -> None:
         """To that broker; "": to nobody, so that it is placed anew. Returns when it is done, also if somebody else asked for it.
+        Without `notice` clients that looked a topic up just before are refused once: some applications are told.
         Raises `Conflict` if this broker does not own it, or `broker_id` cannot; `NotReady`."""
         row = self._owned(bundle)
         if broker_id == self._member.broker_id:
@@ -58,9 +62,10 @@ class BundleMoves:
         if moving is None:
             if broker_id:  # so that what is placed meanwhile goes elsewhere
                 self._member.owners.expect(bundle, broker_id)
-            work = self._give(row, taker)
+            work = self._give(row, taker, NOTICE_S if notice else 0.0)
             moving = self._moving[bundle] = asyncio.get_running_loop().create_task(work, name=f"move {bundle}")
             moving.add_done_callback(lambda _: self._moving.pop(bundle, None))
+            moving.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waited may be gone
         try:
             await asyncio.shield(moving)
         except StoreError as error:
@@ -72,12 +77,11 @@ class BundleMoves:
                 return row
         raise Conflict(f"bundle {bundle} is not one of this broker, {self._member.broker_id}")
 
-    async def _give(self, row: OwnershipRow, taker: BrokerSession | None) -> None:
-        async with self._room:
+    async def _give(self, row: OwnershipRow, taker: BrokerSession | None, notice_s: float) -> None:
+        drained = await self._announce(row, notice_s)
+        try:
             begun_s = time.monotonic()
             moving = Moving(f"bundle {row.bundle} moves to another broker: reconnect")
-            drained = await self._store.drain_bundle(row)
-            self._member.owners.put(drained)
             try:
                 closed = await self._close(row.bundle, moving)
                 await self._cursors.saved()
@@ -93,6 +97,22 @@ class BundleMoves:
             duration_ms = round(1000 * (time.monotonic() - begun_s), 1)
             to = "" if taker is None else taker.broker_id
             log.info("bundle.moved", bundle=str(row.bundle), to_broker_id=to, topics=closed, duration_ms=duration_ms)
+        finally:
+            self._room.release()
+
+    async def _announce(self, row: OwnershipRow, notice_s: float) -> OwnershipRow:
+        """Look-ups wait from now on, at other brokers once they know of it. Until then, and until there is room for this move, the
+        bundle is served as before: whoever was told to come here finds its topic, and is told where it goes."""
+        leaving = self._member.leaving
+        leaving.add(row.bundle)
+        try:
+            drained = await self._store.drain_bundle(row)
+            self._member.owners.put(drained)
+            await asyncio.sleep(notice_s)
+            await self._room.acquire()
+        finally:
+            leaving.discard(row.bundle)
+        return drained
 
     async def _pass_on(self, drained: OwnershipRow, taker: BrokerSession | None) -> None:
         if taker is not None and not self._member.rules.permits(drained.bundle.namespace, taker.broker_id):
@@ -149,7 +169,7 @@ class BundleMoves:
             try:
                 if taker is None:  # it stays until this broker stops: isolation comes before availability
                     raise NotReady(self._member.rules.why_nobody(row.bundle.namespace))
-                await self.give(row.bundle, taker)
+                await self.give(row.bundle, taker, notice=ends_s is None)
             except (Conflict, NotReady, StoreError) as error:
                 log.warning("bundle.not_drained", bundle=str(row.bundle), error=str(error))
 
@@ -160,7 +180,7 @@ class BundleMoves:
                 if self._member.drains:
                     await give(row)
 
-        giving = [asyncio.get_running_loop().create_task(give_some(), name="drain") for _ in range(MOVES_MAX)]
+        giving = [asyncio.get_running_loop().create_task(give_some(), name="drain") for _ in range(NOTICES_MAX)]
         try:
             await asyncio.wait(giving, timeout=None if ends_s is None else max(0.0, ends_s - time.monotonic()))
         finally:

@@ -40,6 +40,13 @@ log = structlog.get_logger("broker.ownership")
 LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong, or places a bundle, looks at once
 LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
+HELD_S = 10.0  # so long a look-up waits for an owner that is about to be there; clients give up after 30 s
+HELD_MAX = 10_000  # look-ups at a time; those beyond are refused at once
+HELD_LOOK_S = 0.5  # between two looks of one that waits, where nothing is new
+
+
+class NotYet(NotReady):
+    """The topic will be served within seconds, as it seems."""
 
 
 class FleetMember(ABC):
@@ -65,12 +72,16 @@ class FleetMember(ABC):
         self._boundaries_of = boundaries_of
         self._now_s = now_s
         self._addresses: dict[str, str] = {}
+        self.goes_on: BrokerSession | None = None  # one that is well, once this one cannot renew and is over to the others
         self._session = 0
         self._lease = Lease(now_s())
         self._acquiring: dict[NamespaceBundle, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None  # one that has not begun
         self._looked_s = now_s() - LOOK_AGAIN_S
+        self._held = 0
+        self._seen: object = None  # by the last look
+        self._news: asyncio.Future[None] | None = None  # of owners, for look-ups that wait
 
     # --- what each kind does in its way
 
@@ -91,6 +102,11 @@ class FleetMember(ABC):
     @property
     def session(self) -> int:
         return self._session
+
+    @property
+    def renews(self) -> bool:
+        """Whether the metadata answered lately. What this broker knows of others is old otherwise, and so is that it is alive."""
+        return self._lease.may_serve(self._now_s())
 
     def keep(self, background: BackgroundLoops) -> None:
         """Renews the session and looks at what others own, from now on."""
@@ -122,12 +138,29 @@ class FleetMember(ABC):
                     self.owners.expect(self._bundle_of(name), decided.broker.broker_id)
                 return Elsewhere(decided.broker.addresses, decided.owner)
             if isinstance(decided, NotNow):
-                raise NotReady(f"topic {name} is not served now: {decided.why}; try again in a moment")
+                refused = NotYet if decided.passes else NotReady
+                raise refused(f"topic {name} is not served now: {decided.why}; try again in a moment")
             self.owners.expect(decided.bundle, self.broker_id)
             await self._before_acquiring(name, decided.bundle)
             if self._decide(name, sent) == decided:
                 await self._acquire_once(decided.bundle)
-        raise NotReady(f"topic {name} is not served now: several brokers are taking over its bundle; try again in a moment")
+        raise NotYet(f"topic {name} is not served now: several brokers are taking over its bundle; try again in a moment")
+
+    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        until_s = self._now_s() + HELD_S
+        while True:
+            try:
+                return await self.where(name, sent=sent)
+            except NotYet:
+                if self._held >= HELD_MAX or self._now_s() >= until_s:
+                    raise
+            self._held += 1
+            try:
+                if self._news is None:
+                    self._news = asyncio.get_running_loop().create_future()
+                await asyncio.wait([self._news], timeout=HELD_LOOK_S)
+            finally:
+                self._held -= 1
 
     async def require(self, name: TopicName) -> None:
         if name.tenant == OWN_TENANT:  # each broker has its own
@@ -148,7 +181,9 @@ class FleetMember(ABC):
             return False
 
     def _decide(self, name: TopicName, sent: bool) -> Answer:
-        if not self._lease.may_serve(self._now_s()):
+        if not self.renews:
+            if self.goes_on is not None:
+                return There(self.goes_on, owner=False)
             return NotNow("this broker cannot renew its session in the metadata")
         return answer(
             self.owners, self.broker_id, self._session, self._bundle_of(name), position_of(str(name)), sent=sent, rules=self.rules
@@ -156,6 +191,8 @@ class FleetMember(ABC):
 
     def _is_placed_anew(self, name: TopicName) -> bool:
         """Nobody owns the topic's bundle, nor did this broker decide a moment ago who is to."""
+        if not self.renews:
+            return False
         decided = self._decide(name, sent=False)
         unowned = isinstance(decided, Acquire) or (isinstance(decided, There) and not decided.owner)
         return unowned and self.owners.expected(self._bundle_of(name)) is None
@@ -172,9 +209,8 @@ class FleetMember(ABC):
         return [each for each in self.owners.sessions.values() if each.live and each.broker_id != self.broker_id]
 
     def known_sessions(self) -> list[BrokerSession]:
-        """All brokers', by id. Raises `NotReady` once this one cannot renew its own: what it knows of others is old then, and so is
-        that it is alive itself."""
-        if not self._lease.may_serve(self._now_s()):
+        """All brokers', by id. Raises `NotReady` once this one cannot renew its own."""
+        if not self.renews:
             raise NotReady("this broker cannot renew its session in the metadata, and does not know who is alive: ask another one")
         return sorted(self.owners.sessions.values())
 
@@ -194,7 +230,8 @@ class FleetMember(ABC):
         try:
             await asyncio.shield(acquiring)
         except StoreError as error:
-            raise NotReady(f"bundle {bundle} cannot be acquired: {error}; try again in a moment") from None
+            refused = NotYet if isinstance(error, NotRecovered) else NotReady
+            raise refused(f"bundle {bundle} cannot be acquired: {error}; try again in a moment") from None
 
     async def refresh(self) -> None:
         """What others own and who is alive, as the metadata has it now. Raises `NotReady`."""
@@ -255,3 +292,17 @@ class FleetMember(ABC):
             changes = await self._store.ownership_changes(self.owners.change)
             self.owners.apply(changes)
             more = changes.more
+        self._tell_news()
+
+    def refused_by(self, others: set[tuple[str, int]]) -> None:
+        """The broker and session of those that run no more, though their leases have not ended: nobody is sent there."""
+        if others != self.owners.refusing:
+            self.owners.refusing = others
+            self._tell_news()
+
+    def _tell_news(self) -> None:
+        """Look-ups that wait ask again, if there is anything new."""
+        seen, self._seen = self._seen, (self.owners.version, list(self.owners.sessions.values()), frozenset(self.owners.refusing))
+        if self._news is not None and seen != self._seen:
+            self._news.set_result(None)
+            self._news = None

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.instance import machine
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.local_caller import is_loopback
@@ -46,16 +47,30 @@ class GoneBrokers:
                     await self._member.end_session(each.broker_id, each.session, gone=True)
 
 
+class RefusingBrokers:
+    """The same where each broker has a log of its own, on one machine: nobody takes over from one that is gone, and nobody is sent
+    there until it is back. Whoever asks for its topics waits for it instead."""
+
+    def __init__(self, member: FleetMember) -> None:
+        self._member = member
+
+    async def look(self) -> None:
+        others = [each for each in self._member.other_sessions() if each.serves]
+        there = await asyncio.gather(*(listens(each, of_this_machine=True) for each in others))
+        self._member.refused_by({_key(each) for each, listening in zip(others, there, strict=True) if listening is False})
+
+
 def _key(session: BrokerSession) -> tuple[str, int]:
     return session.broker_id, session.session
 
 
-async def listens(session: BrokerSession) -> bool | None:
-    """Whether anything does where the broker did. None: that is not known, and its lease says whether it is there."""
+async def listens(session: BrokerSession, *, of_this_machine: bool = False) -> bool | None:
+    """Whether anything does where the broker did. None: that is not known, and its lease says whether it is there.
+    `of_this_machine`: it is."""
     address = urlsplit(session.addresses.get("rpc_url", ""))
     if address.hostname is None or address.port is None:
         return None
-    if is_loopback(address.hostname) and session.addresses.get(MACHINE, "") != (machine() or None):
+    if not of_this_machine and is_loopback(address.hostname) and session.addresses.get(MACHINE, "") != (machine() or None):
         return None  # of another machine: whatever listens there on this one is something else
     try:
         async with asyncio.timeout(TIMEOUT_S):

@@ -20,6 +20,10 @@ class Owners(Protocol):
         """None: here. `sent`: another broker sent whoever asks. Acquires the topic's bundle where nobody has it and it is this
         broker's turn. Raises `NotReady` where nobody can serve the topic now."""
 
+    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        """The same for a client that looks a topic up: of one that nobody serves at the moment it waits for some seconds, while it
+        seems that somebody is about to."""
+
     async def require(self, name: TopicName) -> None:
         """Returns if the topic is served here. Raises `NotReady`, so that clients look it up again."""
 
@@ -51,6 +55,9 @@ class SoleOwner:
     """There is one broker, and everything is here."""
 
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        return None
+
+    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         return None
 
     async def require(self, name: TopicName) -> None:

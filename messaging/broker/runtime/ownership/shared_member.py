@@ -38,7 +38,7 @@ log = structlog.get_logger("broker.ownership")
 ACQUIRED_AT_ONCE = 100  # bundles: they share commits
 LOOKED_AT_ONCE = 100  # rows in a turn of the loop
 RETRY_S, RETRY_S_MAX = 1.0, 60.0  # after what a broker left could not be recovered
-HAND_OVER_S = 2.0  # so long whoever asks for a topic waits while its bundle is handed over
+HAND_OVER_S = 4.0  # so long whoever asks for a topic waits while its bundle is handed over
 RIVAL_LOOK_S = 0.2  # between two looks while another broker recovers one that is gone
 
 
@@ -89,6 +89,7 @@ class SharedMember(FleetMember):
     ) -> None:
         super().__init__(store, broker_id, boundaries_of, now_s=now_s, owners=owners, rules=rules)
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
+        self.leaving: set[NamespaceBundle] = set()  # bundles that are to be handed over, and are served until others know
         self._ends = ends
         self._ending: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._rivals = Rivals(now_s)
@@ -135,7 +136,7 @@ class SharedMember(FleetMember):
         """Waits while the topic's bundle is handed over. A client that was refused would come back after a backoff that doubles,
         and Apache's in C++ closes its connection first, on which it has other topics, too."""
         waits_until_s = self._now_s() + HAND_OVER_S
-        while self._handed_over(name) and self._now_s() < waits_until_s:
+        while self.renews and self._handed_over(name) and self._now_s() < waits_until_s:
             await self._look_now()
         return await super().where(name, sent=sent)
 
@@ -149,13 +150,16 @@ class SharedMember(FleetMember):
 
     async def require(self, name: TopicName) -> None:
         """Who gives a bundle away tells its clients at once, and they are here before the rows are looked at the next time. The
-        one that gives refuses at once: its move waits for topics that are being opened."""
+        one that gives serves whoever looked up before, and refuses at once from when it closes topics: its move waits for those
+        that are being opened."""
         if name.tenant == OWN_TENANT:
             return
         row = self._handed_over(name)
         if row is not None and row.broker_id == self.broker_id:
+            if row.bundle in self.leaving:
+                return
             raise NotReady(f"topic {name} moves to another broker: look it up again")
-        if await self.where(name, sent=True) is not None:
+        if self.renews and await self.where(name, sent=True) is not None:
             await self._look_now()
         await super().require(name)
 
@@ -163,7 +167,7 @@ class SharedMember(FleetMember):
         """Acquires what nobody alive owns any more and placement gives to this broker: what it holds is metered, and kept as
         policies ask, although nobody uses it. What cannot be acquired holds up nothing else. Raises `StoreError`."""
         seen = (self.owners.version, self.rules.version, [each for each in self.owners.sessions.values() if each.serves])
-        if seen == self._adopted or not self._lease.may_serve(self._now_s()):
+        if seen == self._adopted or not self.renews:
             return
         mine: list[NamespaceBundle] = []
         left = 0

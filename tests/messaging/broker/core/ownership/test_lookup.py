@@ -106,6 +106,19 @@ def test_a_pinned_bundle_is_taken_again_by_a_later_session_of_its_broker(sent: b
     assert _ask(owners, me="b1", sent=sent) == There(owners.sessions["b3"], owner=False)
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_nobody_is_sent_to_a_broker_on_whose_port_nothing_listens(sent: bool) -> None:
+    """Its lease has not ended: where it has a log of its own, whoever asks waits for it. New bundles go to others."""
+    owners = _owners(_row(LOWER, "b3", 1, pinned=True))
+    owners.refusing = {("b3", 1)}
+    answered = _ask(owners, me="b1", sent=sent)
+    assert isinstance(answered, NotNow) and answered.passes and "b3" in answered.why
+    assert isinstance(_ask(owners, _one_for("b3"), me="b1", sent=sent), Acquire | There)
+    assert _ask(owners, _one_for("b3"), me="b1", sent=sent) != There(owners.sessions["b3"], owner=False)
+    owners.refusing = {("b3", 0)}
+    assert _ask(owners, me="b1", sent=sent) == There(owners.sessions["b3"], owner=True), "it is back"
+
+
 def test_its_own_pinned_bundle_a_broker_takes_back_wherever_placement_would_put_it() -> None:
     bundle = _one_for("b2")
     assert _ask(_owners(_row(bundle, "b1", 1, session=0, pinned=True)), bundle) == Acquire(bundle)

@@ -13,6 +13,8 @@ import pytest
 
 from messaging.background import BackgroundLoops
 from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.runtime import main
+from messaging.broker.runtime.ownership import bundle_moves
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.gone_brokers import listens
 from messaging.broker.runtime.ownership.instance import FILE, machine
@@ -21,6 +23,7 @@ from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.bundles import position_of
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.ownership import INSTANCE, MACHINE, BrokerSession, NamespaceBundle, OwnershipRow, OwnershipStore
@@ -28,6 +31,7 @@ from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
 from tests.support.clients.raw_client import RawClient
+from tests.support.waiting import eventually
 
 TOPICS = [f"persistent://acme/orders/t{number}" for number in range(12)]
 
@@ -60,6 +64,12 @@ class Faulty:
             self.unanswered -= 1
             raise Unavailable("the database does not answer")
         return await self._store.hand_over_bundle(row, broker_id)
+
+
+@pytest.fixture(autouse=True)
+def takes_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker's own `BundleMoves` know nothing of those that tests make, and would take back what these give."""
+    monkeypatch.setattr(main, "FOLLOW_S", 3600.0)
 
 
 def member_of(broker: RunningBroker) -> SharedMember:
@@ -144,6 +154,45 @@ async def test_whoever_subscribes_while_a_bundle_moves_is_to_look_it_up_again(tm
             assert (await raw.expect("ERROR")).error == pb.ServiceNotReady
             store.hands_over.set()
             await giving
+        await raw.close()
+
+
+async def test_whoever_looked_a_topic_up_before_its_bundle_moves_may_still_open_it(
+    tmp_path: Path, metadata_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go's first consumer and producer end where they are refused. So they are let in, and sent on with all others."""
+    monkeypatch.setattr(bundle_moves, "MOVES_MAX", 1)
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        async with connect(fleet[0].service.addresses.broker_url, fleet[0].token("owner")) as client:
+            for topic in TOPICS:
+                async with client.producer(topic) as producer:
+                    await producer.send(b"0")
+        giver, taker = sorted(fleet, key=lambda broker: -len(member_of(broker).owners.owned_by(member_of(broker).broker_id)))
+        store, owners, to = Faulty(giver), member_of(giver).owners, member_of(taker).broker_id
+        moves = moves_of(giver, store)
+        first, second, *_ = (row.bundle for row in moves.rows() if row.bundle.namespace == "acme/orders")
+        (topic, *_) = [
+            topic for topic in TOPICS if owners.row_at("acme/orders", position_of(topic)) == owners.overlapping(second)[0]
+        ]
+        raw = await RawClient.open(giver.port)
+        await raw.connect(giver.token("owner"))
+        store.hands_over.clear()
+        giving = [asyncio.create_task(moves.give(first, to))]
+        await asyncio.wait_for(store.asked_to_hand_over.wait(), 20)
+        giving.append(asyncio.create_task(moves.give(second, to)))  # it is announced, and waits for the other one
+        await eventually(lambda: owners.overlapping(second)[0].state == "draining")
+        raw.say(pb.Command.SUBSCRIBE, topic=topic, subscription="new", sub_type=pb.Subscribe.Shared, consumer_id=1)
+        await raw.expect("SUCCESS")
+        raw.say(pb.Command.PRODUCER, topic=topic, producer_id=1)
+        await raw.expect("PRODUCER_SUCCESS")
+        raw.say(pb.Command.LOOKUP, topic=topic)
+        store.hands_over.set()
+        await asyncio.gather(*giving)
+        url = taker.service.addresses.broker_url
+        assert (await raw.expect("CLOSE_PRODUCER")).assigned_broker_service_url == url
+        assert (await raw.expect("CLOSE_CONSUMER")).assigned_broker_service_url == url
+        found = await raw.expect("LOOKUP_RESPONSE")
+        assert (found.response, found.broker_service_url) == (pb.LookupResponse.Connect, url), "it waited for the new owner"
         await raw.close()
 
 

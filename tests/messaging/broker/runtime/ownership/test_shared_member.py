@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
-from messaging.broker.runtime.ownership import shared_member
+from messaging.broker.runtime.ownership import fleet_member, shared_member
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.broker.runtime.ownership.rivals import RIVAL_S
 from messaging.broker.runtime.ownership.shared_member import HAND_OVER_S, SharedMember
@@ -261,3 +261,52 @@ async def test_the_one_that_gives_refuses_at_once(world: tuple[Store, SharedMemb
     with pytest.raises(NotReady, match="moves to another broker: look it up again"):
         await member.require(TOPIC)
     assert store.looks == 0
+
+
+async def test_a_look_up_waits_until_what_a_dead_broker_left_is_taken_over(world: tuple[Store, SharedMember, Clock]) -> None:
+    """Its client would come again only after a backoff that doubles, and the longer it waited the later."""
+    _, member, clock = world
+    await member.look()
+    finding = asyncio.create_task(member.found(TOPIC))
+    assert not (await asyncio.wait([finding], timeout=0.1))[0], "its lease may only not have been renewed yet"
+    await renew_for(member, clock, SETTLES_S)
+    assert await asyncio.wait_for(finding, 10) is None
+
+
+async def test_a_look_up_that_waits_is_refused_in_the_end(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, member, clock = world
+    monkeypatch.setattr(fleet_member, "HELD_S", 1.0)
+    await member.look()
+    finding = asyncio.create_task(member.found(TOPIC))
+    await asyncio.wait([finding], timeout=0.1)
+    clock.now_ms += 1000
+    with pytest.raises(NotReady, match="b2"):
+        await asyncio.wait_for(finding, 10)
+
+
+async def test_what_does_not_pass_is_refused_at_once(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, clock = world
+    store.failing = Unavailable("the database does not answer")
+    clock.now_ms += LEASE_MS
+    with pytest.raises(NotReady, match="cannot renew its session"):
+        await asyncio.wait_for(member.found(TOPIC), 10)
+
+
+async def test_no_more_look_ups_wait_than_there_is_room_for(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, member, _ = world
+    monkeypatch.setattr(fleet_member, "HELD_MAX", 2)
+    await member.look()
+    finding = [asyncio.create_task(member.found(TOPIC)) for _ in range(3)]
+    done, waiting = await asyncio.wait(finding, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    (refused,) = done
+    assert isinstance(refused.exception(), NotReady) and len(waiting) == 2
+    for each in waiting:
+        each.cancel()
+    await asyncio.wait(waiting)
+    again = asyncio.create_task(member.found(TOPIC))
+    assert not (await asyncio.wait([again], timeout=0.1))[0], "their places are free"
+    again.cancel()
