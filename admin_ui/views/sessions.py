@@ -9,11 +9,18 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, show, show_error, show_message
+from admin_ui.row_list import Column, list_rows
 from admin_ui.sign_in import activity
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.actions.people import end_sessions
 
-SHOWN_MAX = 100
+SESSION_COLUMNS = (
+    Column("newest", order=("last_seen_at",), down=True),
+    Column("browser", gettext_lazy("Browser"), ("user_agent",)),
+    Column("address", gettext_lazy("Address"), ("ip",)),
+    Column("signed-in", gettext_lazy("Signed in"), ("created_at",), down=True),
+    Column("used", gettext_lazy("Last used"), ("last_seen_at",), down=True),
+)
 
 
 @page
@@ -22,7 +29,7 @@ def sessions(request: ConsoleRequest) -> HttpResponse:
 
     if request.method == "POST":
         return _end(request)
-    rows = [row for row in UserSession.objects.filter(user=request.user).order_by("-last_seen_at")[:SHOWN_MAX] if not row.purge()]
+    listed = list_rows(request.GET, UserSession.objects.filter(user=request.user), SESSION_COLUMNS, searched=("user_agent", "ip"))
     shown: list[dict[str, Any]] = [
         {
             "id": row.pk,
@@ -32,9 +39,10 @@ def sessions(request: ConsoleRequest) -> HttpResponse:
             "last_seen_at": row.last_seen_at,
             "current": row.session_key == request.session.session_key,
         }
-        for row in rows
+        for row in listed.rows
+        if not row.purge()
     ]
-    return show(request, "pages/sessions.html", navigation(request, "account"), sessions=shown)
+    return show(request, "pages/sessions.html", navigation(request, "account"), listed=listed, sessions=shown)
 
 
 def _end(request: ConsoleRequest) -> HttpResponse:

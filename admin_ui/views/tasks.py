@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+from django.db.models import F
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from messaging.errors import MagnetarError
@@ -17,6 +21,16 @@ from workers.models import TaskRun
 from workers.schedule import BY_NAME
 
 SHOWN_MAX = 100
+RUN_COLUMNS = (
+    Column("newest", order=("started_at",), down=True),
+    Column("task", gettext_lazy("Task"), ("name",)),
+    Column("started", gettext_lazy("Started"), ("started_at",), down=True),
+    Column(
+        "took", gettext_lazy("Took"), (Coalesce(F("finished_at") - F("started_at"), timedelta()).asc(),), down=True, look="number"
+    ),
+    Column("outcome", gettext_lazy("Outcome"), ("outcome",)),
+    Column("did", gettext_lazy("What it did")),
+)
 Outcome = TaskRun.Outcome
 _LOOKS: dict[str, str] = {
     Outcome.SUCCEEDED.value: "badge-good",
@@ -29,21 +43,29 @@ _DONE = {"requeue": gettext_lazy("The task was requeued."), "discard": gettext_l
 
 def _look(request: ConsoleRequest) -> dict[str, Any]:
     task, outcome = request.GET.get("task", ""), request.GET.get("outcome", "")
-    runs = TaskRun.objects.order_by("-started_at")
+    runs = TaskRun.objects.exclude(outcome=Outcome.RUNNING)
     if task in BY_NAME:
         runs = runs.filter(name=task)
     if outcome in Outcome.values:
         runs = runs.filter(outcome=outcome)
+    listed = list_rows(request.GET, runs, RUN_COLUMNS, searched=("name", "task_id", "requested_by"))
     return {
-        "tasks": [{**one, "title": said(one["title"]), "look": _LOOKS.get(one["last_outcome"], "")} for one in overview()],
+        "tasks": [_scheduled(one) for one in overview()],
         "task": task if task in BY_NAME else "",
         "outcome": outcome if outcome in Outcome.values else "",
         "outcomes": [(value, said(label)) for value, label in Outcome.choices],
         "waiting": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.QUARANTINED)[:SHOWN_MAX]],
         "running": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
-        "runs": [_shown(run) for run in runs.exclude(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
-        "shown_max": SHOWN_MAX,
+        "listed": listed,
+        "runs": [_shown(run) for run in listed.rows],
+        "asked": request.GET.urlencode(),
     }
+
+
+def _scheduled(task: dict[str, Any]) -> dict[str, Any]:
+    outcome = task["last_outcome"]
+    label = said(Outcome(outcome).label) if outcome else ""
+    return {**task, "title": said(task["title"]), "look": _LOOKS.get(outcome, ""), "last_outcome": label}
 
 
 def _shown(run: TaskRun) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.db.models import Count
@@ -16,8 +16,9 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, navigation, show, show_message
+from admin_ui.row_list import Column, list_items
 from admin_ui.translation.said import said
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
 from tenants.actions.custom_roles import delete_custom_role, set_custom_role
@@ -40,6 +41,24 @@ class RoleForm(forms.Form):
         return [str(action) for action in CHOSEN if action in chosen]
 
 
+class RoleRow(NamedTuple):
+    """`members` and `teams`: how many have it."""
+
+    name: str
+    description: str
+    built_in: bool
+    members: int
+    teams: int
+
+
+ROLE_COLUMNS = (
+    Column("built-in", value=lambda one: not one.built_in),
+    Column("name", gettext_lazy("Role"), value=lambda one: one.name),
+    Column("members", gettext_lazy("Members"), value=lambda one: one.members, down=True, look="number"),
+    Column("teams", gettext_lazy("Teams"), value=lambda one: one.teams, down=True, look="number"),
+)
+
+
 @page
 def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
     own = list(CustomRole.objects.order_by("name"))
@@ -53,16 +72,13 @@ def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/roles.html",
         navigation(request, "roles", tenant),
         crumbs=crumbs(tenant),
-        roles=[
-            {
-                "name": name,
-                "description": description,
-                "built_in": built_in,
-                "members": counts.get(name, 0),
-                "teams": teams.get(name, 0),
-            }
-            for name, description, built_in in described
-        ],
+        listed=list_items(
+            request.GET,
+            [RoleRow(*each, counts.get(each[0], 0), teams.get(each[0], 0)) for each in described],
+            ROLE_COLUMNS,
+            text=lambda one: f"{one.name} {one.description}",
+        ),
+        names=list(actions_of),
         actions=[
             {"action": str(action), "text": TEXTS[action], "of": [(name, action in has) for name, has in actions_of.items()]}
             for action in OF_TENANT

@@ -15,7 +15,8 @@ from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, navigation, show, show_message
-from admin_ui.translation.texts import gettext
+from admin_ui.row_list import Column, list_rows, newest_first
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.actions.issuers import (
     ISSUERS_MAX,
     ROLES_MAX,
@@ -85,15 +86,24 @@ class IssuerForm(forms.Form):
         return IssuerTerms(issuer, audience, jwks_url, roles, claim, 60 if skew_s is None else skew_s)
 
 
+ISSUER_COLUMNS = (
+    Column("name", gettext_lazy("Issuer"), ("name",)),
+    Column("roles", gettext_lazy("Roles")),
+    Column("keys", gettext_lazy("Keys"), newest_first("fetched_at"), down=True),
+)
+
+
 @page
 def token_issuers(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    listed = list_rows(request.GET, TokenIssuer.objects.all(), ISSUER_COLUMNS, searched=("name", "issuer", "audience", "jwks_url"))
     return show(
         request,
         "pages/token_issuers.html",
         navigation(request, "token_issuers", tenant),
         crumbs=crumbs(tenant),
-        issuers=[{"row": row, "keys": key_ids(row), "roles": list(row.roles.items())} for row in TokenIssuer.objects.all()],
-        issuers_max=ISSUERS_MAX,
+        listed=listed,
+        issuers=[{"row": row, "keys": key_ids(row), "roles": list(row.roles.items())} for row in listed.rows],
+        has_room=TokenIssuer.objects.count() < ISSUERS_MAX,
         allowed=allowed_addresses(tenant),
         interval_s=django_settings.MAGNETAR.issuer_refresh_interval_s,
     )

@@ -326,6 +326,7 @@ ELSEWHERE: dict[str, str] = {
     "redrive_jobs.": "tests/admin_ui/test_redrives_page.py",
     "redrives.": "tests/admin_ui/test_redrives_page.py",
     "reports.": "tests/admin_ui/test_budget_pages.py",
+    "roles.": "tests/admin_ui/test_right_pages.py",
     "subscription.state.dropped": "tests/admin_ui/test_non_persistent_pages.py",
     "task_runs.": "tests/admin_ui/test_tasks_page.py",
     "tenants.": "tests/admin_ui/test_pages.py",
