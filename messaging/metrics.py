@@ -76,7 +76,7 @@ _TABLE = (
         ("account",),
         "Memory per purpose: ingress (not durable yet), egress (not read by clients yet), catch_up (backlog reads), "
         "sessions (names, properties and requests of clients), cursors (individual acknowledgements), "
-        "records (deduplication, audit events, delayed messages), tail (the entry cache).",
+        "records (deduplication, audit events, delayed messages), tail (the entry cache, blocks that are kept of bookies).",
     ),
     Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "Limit of that memory."),
     Metric(

@@ -22,7 +22,7 @@ class Config:
     registered.
     """
 
-    connect_timeout_s: float = 10.0
+    connect_timeout_s: float = 5.0
     request_timeout_s: float = 5.0
     speculative_read_s: float = 2.0
     metadata_timeout_s: float = 30.0

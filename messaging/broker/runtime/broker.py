@@ -76,6 +76,7 @@ from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName
 from messaging.settings import Settings
+from messaging.storage.caching_store import CachingStore
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
@@ -151,6 +152,8 @@ class Broker:
             self.memory_limiter,
         )
         self._make_topics()
+        if isinstance(storage.ledgers, CachingStore):
+            self.memory_limiter.caches.append(storage.ledgers.cache_in(self.memory_limiter.tail))
         self._serve_topics()
         access.feed.on_change += [
             self._follow_issuers,

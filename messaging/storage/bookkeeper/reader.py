@@ -10,10 +10,12 @@ from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
 from messaging.storage.bookkeeper.block_format import StoredBlock, decode
 from messaging.storage.bookkeeper.known_blocks import KnownBlocks, ReadEnd
 from messaging.storage.bookkeeper.store_errors import told
+from messaging.storage.caching_store import CacheAccount
 from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry, StoreError
 
 LEDGERS_MAX = 1024  # of which something is known
 CACHE_BYTES_MAX = 16 << 20
+CACHE_PART = 8  # of an account, at most
 RESUME_BLOCKS_MAX = 64  # that are tried behind one that is lost
 BLOCKS_AT_ONCE_MAX = 256
 FORECAST_READS_MAX = 3  # until a block is found with which a read ends
@@ -36,6 +38,20 @@ class BlockReads:
         self._known: OrderedDict[int, KnownBlocks] = OrderedDict()
         self._cached: OrderedDict[tuple[int, int], StoredBlock] = OrderedDict()
         self._cached_bytes = 0
+        self._cache_bytes_max = CACHE_BYTES_MAX
+        self._account: CacheAccount | None = None
+
+    def cache_in(self, account: CacheAccount) -> None:
+        """See `CachingStore`."""
+        self._account = account
+        self._cache_bytes_max = min(CACHE_BYTES_MAX, account.limit_bytes // CACHE_PART)
+        account.take("", self._cached_bytes)
+        self.shrink(self._cached_bytes - self._cache_bytes_max)
+
+    def shrink(self, size: int) -> None:
+        """Evicts at least so many bytes of what was kept first, as far as there are so many."""
+        while size > 0 and self._cached:
+            size -= self._evicted(next(iter(self._cached)))[1]
 
     def known(self, ledger_id: int, sparse: bool = False) -> KnownBlocks:
         known = self._known.get(ledger_id)
@@ -56,10 +72,7 @@ class BlockReads:
             self.take(*key)
 
     def take(self, ledger_id: int, number: int) -> StoredBlock | None:
-        stored = self._cached.pop((ledger_id, number), None)
-        if stored is not None:
-            self._cached_bytes -= _kept_bytes(stored)
-        return stored
+        return self._evicted((ledger_id, number))[0] if (ledger_id, number) in self._cached else None
 
     def keeps(self, ledger_id: int, number: int) -> bool:
         return (ledger_id, number) in self._cached
@@ -67,11 +80,21 @@ class BlockReads:
     def keep(self, stored: StoredBlock) -> None:
         key = (stored.block.ledger_id, stored.number)
         if key not in self._cached:
+            size = _kept_bytes(stored)
             self._cached[key] = stored
-            self._cached_bytes += _kept_bytes(stored)
-        while self._cached_bytes > CACHE_BYTES_MAX:
-            _, gone = self._cached.popitem(last=False)
-            self._cached_bytes -= _kept_bytes(gone)
+            self._cached_bytes += size
+            if self._account is not None:
+                self._account.take("", size)  # which may evict some
+        self.shrink(self._cached_bytes - self._cache_bytes_max)
+
+    def _evicted(self, key: tuple[int, int]) -> tuple[StoredBlock, int]:
+        """With the bytes that it took."""
+        stored = self._cached.pop(key)
+        size = _kept_bytes(stored)
+        self._cached_bytes -= size
+        if self._account is not None:
+            self._account.give("", size)
+        return stored, size
 
 
 class LedgerReading:

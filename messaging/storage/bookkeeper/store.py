@@ -24,6 +24,7 @@ from messaging.storage.bookkeeper.reader import LedgerReading, Source
 from messaging.storage.bookkeeper.store_errors import WHAT, told
 from messaging.storage.bookkeeper.store_nodes import StoreNodes, fenced_out
 from messaging.storage.bookkeeper.writer import BookkeeperLedgerWriter, WriterOwner
+from messaging.storage.caching_store import CacheAccount
 from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
     AppendFailed,
@@ -124,6 +125,11 @@ class BookkeeperLedgerStore:
         await self.held_ledgers.stop()
         await asyncio.gather(*(writer.settled() for writer in self._writers.values()))
         await self._client.stop()
+
+    def cache_in(self, account: CacheAccount) -> Callable[[int], None]:
+        """See `CachingStore`: of the store that was started."""
+        self._opened.reads.cache_in(account)
+        return self._opened.reads.shrink
 
     async def name_generation(self, generation: str) -> None:
         """Durable when it returns. Raises `StoreError`."""

@@ -121,9 +121,7 @@ class HeldBrokers:
 
     def end(self) -> None:
         """Raises if some broker may have removed a file that was still to be copied."""
-        self._ended.set()
-        if self._renewing.is_alive():
-            self._renewing.join()
+        self._end_renewing()
         self._keep(0)
         self._close()
         if self._lost:
@@ -131,10 +129,16 @@ class HeldBrokers:
 
     def give_up(self) -> None:
         """The brokers go on. Raises nothing."""
-        self._ended.set()
+        self._end_renewing()
         with suppress(ConfigError):
             self._keep(0)
         self._close()
+
+    def _end_renewing(self) -> None:
+        """It uses the connections that are closed next."""
+        self._ended.set()
+        if self._renewing.is_alive():
+            self._renewing.join()
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEW_S):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from controlplane.backup import brokers
 from controlplane.backup.brokers import HeldBrokers, brokers_of_the_fleet
-from messaging.adminrpc.backup import BackupHeld, BackupLedgers, LedgersNoted
+from messaging.adminrpc.backup import BackupHeld, BackupKeep, BackupLedgers, LedgersNoted
 from messaging.adminrpc.base import Empty
 from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
 from messaging.errors import NotReady
@@ -124,3 +125,30 @@ def test_one_that_does_not_answer_is_known_before_any_is_held(rpc: type[FakeRpc]
         held.hold()
     held.give_up()
     assert "backup.hold" not in {name for _, name in rpc.calls}
+
+
+def test_no_broker_is_asked_any_more_once_it_was_given_up(rpc: type[FakeRpc], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that renews asked over connections that had been closed meanwhile."""
+    monkeypatch.setattr(brokers, "RENEW_S", 0.0)
+    renewing, goes_on, keeps = threading.Event(), threading.Event(), list[int]()
+
+    def answer(url: str, name: str, request: Any) -> Any:
+        if isinstance(request, BackupKeep):
+            keeps.append(request.keep_s)
+            if len(keeps) > 1 and request.keep_s:
+                renewing.set()
+                goes_on.wait(10)
+        return Empty()
+
+    answering(rpc, monkeypatch, answer)
+    held = HeldBrokers(Settings(), URLS[:1], "1")
+    held.hold()
+    held.go_on()
+    assert renewing.wait(10)
+    giving_up = threading.Thread(target=held.give_up)
+    giving_up.start()
+    giving_up.join(0.05)
+    assert giving_up.is_alive() and ("close" not in {name for _, name in rpc.calls})
+    goes_on.set()
+    giving_up.join(10)
+    assert not giving_up.is_alive() and keeps[-1] == 0 and rpc.calls[-1][1] == "close"

@@ -92,3 +92,27 @@ async def test_a_bookie_that_breaks_the_protocol_is_left(cluster: FakeCluster) -
     assert answers[0].status is Status.CONNECTION_LOST and "no response of version 3" in lost[0]
     connection.read(1, 1, None, answers.append)
     assert answers[1].status is Status.CONNECTION_LOST
+
+
+async def test_a_connection_through_which_nothing_comes_ends_so_that_a_new_one_is_made() -> None:
+    """After a cut of the network TCP sends again ever more rarely: for half a minute more the bookie was not reached."""
+    taken = list[asyncio.StreamWriter]()
+
+    async def stands_still(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        taken.append(writer)
+
+    async with await asyncio.start_server(stands_still, "127.0.0.1", 0) as server:
+        lost: list[str] = []
+        port = server.sockets[0].getsockname()[1]
+        config = Config(request_timeout_s=0.3, bookie_bytes_max=1 << 30)
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: BookieConnection(config, lost.append), "127.0.0.1", port
+        )
+        answers: list[Answer] = []
+        for entry_id in range(16):
+            connection.add(1, entry_id, b"", (bytes(1 << 20),), False, answers.append)
+        await eventually(lambda: lost)
+        assert "timed out" in lost[0].lower() and connection.closed and len(answers) == 16
+        for writer in taken:
+            writer.transport.abort()

@@ -12,7 +12,7 @@ Seven accounts share the budget. Six have a limit of their own, and these limits
 
 so that no purpose can take the memory of another: a consumer that does not read never stops a producer, and producers that
 overload the disk never stop a reader. The seventh, `tail`, is the entry cache. It uses what the others leave, at most half of the
-budget, and is evicted as soon as they need the memory.
+budget, and is evicted as soon as they need the memory. What a store on other servers keeps of its reads is evicted with it.
 
 Within an account tenants share by one rule: nobody acquires more than is left for the others. A single tenant gets half of an
 account, and a newcomer finds as much free as the first one had, whatever the first one does.
@@ -72,7 +72,7 @@ class MemoryAccount:
 
 
 class MemoryLimiter:
-    """All accounts of a broker. `shrink` evicts at least so many bytes from the cache, as far as it has them."""
+    """All accounts of a broker. Each of `caches` evicts at least so many bytes, as far as it has them; they are asked in turn."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -84,11 +84,13 @@ class MemoryLimiter:
         self.cursors = MemoryAccount(self, "cursors", limit_bytes // 16)
         self.records = MemoryAccount(self, "records", limit_bytes * 3 // 16)
         self.tail = MemoryAccount(self, "tail", limit_bytes // 2)
-        self.shrink: Callable[[int], None] = lambda size: None
+        self.caches: list[Callable[[int], None]] = []
 
     @property
     def accounts(self) -> tuple[MemoryAccount, ...]:
         return self.ingress, self.egress, self.catch_up, self.sessions, self.cursors, self.records, self.tail
 
     def shrink_caches(self) -> None:
-        self.shrink(self.used_bytes - self.limit_bytes)
+        for shrink in self.caches:
+            if self.used_bytes > self.limit_bytes:
+                shrink(self.used_bytes - self.limit_bytes)

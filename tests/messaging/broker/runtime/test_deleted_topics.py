@@ -81,9 +81,9 @@ def test_the_order_of_cached_blocks_forgets_those_whose_topic_was_closed_and_kee
             _with_block(stays, caches, entry)
     assert caches.places <= 10 + 2 * 6
     held = limiter.tail.used_bytes
-    limiter.shrink(1)  # the oldest first
+    limiter.caches[0](1)  # the oldest first
     assert stays.find(Position(1, 0)) is None and stays.find(Position(1, 100)) is not None
-    limiter.shrink(held)
+    limiter.caches[0](held)
     assert (limiter.tail.used_bytes, caches.places) == (0, 0)
 
 

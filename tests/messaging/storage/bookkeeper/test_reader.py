@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from messaging.storage.bookkeeper.reader import LEDGERS_MAX, BlockReads, LedgerReading, Source
+from messaging.storage.bookkeeper.block_format import decode
+from messaging.storage.bookkeeper.reader import CACHE_PART, LEDGERS_MAX, BlockReads, LedgerReading, Source
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
+from messaging.storage.caching_store import CachingStore
 from messaging.storage.ledger_store import Block
 from tests.support.bookkeeper.fake_bookie import FakeCluster
 from tests.support.bookkeeper.made_packs import adds
@@ -107,3 +109,56 @@ async def test_a_block_that_is_kept_of_a_ledger_that_is_known_no_more_is_known_a
     assert asked_for == [1] and reads.known(1).size == 1
     (block,) = await LedgerReading(1, source, reads).blocks(1, 10, 1000)
     assert bytes(block.data) == b"0001" and asked_for == [1]
+
+
+class Account:
+    """Of caches; `gave` is what was asked to be given back before a `take` returned."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+    def take(self, tenant: str, size: int) -> None:
+        assert tenant == "" and size >= 0
+        self.used_bytes += size
+
+    def give(self, tenant: str, size: int) -> None:
+        assert tenant == "" and 0 <= size <= self.used_bytes
+        self.used_bytes -= size
+
+
+def test_blocks_that_are_kept_count_and_give_way() -> None:
+    reads, account = BlockReads(), Account(CACHE_PART * 10_000)
+    blocks = [decode(7, number, payload) for number, payload in enumerate(adds(50))]
+    for block in blocks[:30]:
+        reads.keep(block)
+    reads.cache_in(account)
+    of_one = account.used_bytes // sum(reads.keeps(7, number) for number in range(50))
+    assert 9_000 < account.used_bytes <= 10_000 and of_one > 500, "what was kept before counts, too, and is bounded by the account"
+    for block in blocks:
+        reads.keep(block)
+        reads.keep(block)
+        assert account.used_bytes <= 10_000
+    before = account.used_bytes
+    assert reads.take(7, 49) is not None and reads.take(7, 49) is None and account.used_bytes == before - of_one
+    reads.shrink(1)
+    assert account.used_bytes == before - 2 * of_one and not reads.keeps(7, 49) and reads.keeps(7, 48)
+    reads.shrink(1 << 30)
+    assert account.used_bytes == 0
+    reads.keep(blocks[0])
+    reads.forget(7)
+    assert account.used_bytes == 0
+
+
+async def test_a_store_counts_in_the_account_of_its_broker(open_store: OpenedStores) -> None:
+    store, account = await open_store(), Account(1 << 20)
+    assert isinstance(store, CachingStore)
+    await started(store)
+    shrink = store.cache_in(account)
+    await sealed(store)
+    reader = await (await open_store()).open(1)
+    assert account.used_bytes == 0
+    await store.open(1)
+    assert account.used_bytes > 0, "its last block is kept"
+    shrink(1)
+    assert account.used_bytes == 0 and (await reader.read(0, entries_max=1, bytes_max=1))[0].first_entry == 0

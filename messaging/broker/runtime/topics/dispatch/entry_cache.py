@@ -83,7 +83,7 @@ class EntryCaches:
         self._account = memory_limiter.tail
         self._order: deque[EntryCache] = deque()
         self._stale = 0  # places in the order whose block went with its topic
-        memory_limiter.shrink = self._shrink
+        memory_limiter.caches.append(self._shrink)
 
     @property
     def places(self) -> int:

@@ -98,13 +98,34 @@ def test_caches_shrink_by_what_is_over_the_budget() -> None:
         asked.append(size)
         memory_limiter.tail.give("", size)
 
-    memory_limiter.shrink = shrink
+    memory_limiter.caches.append(shrink)
     memory_limiter.tail.take("", 400)
     memory_limiter.ingress.take("acme", 500)
     assert asked == []
     memory_limiter.egress.take("acme", 150)
     assert asked == [50]
     assert memory_limiter.used_bytes == 1000
+
+
+def test_one_cache_after_the_other_gives_way() -> None:
+    memory_limiter = MemoryLimiter(1000)
+    asked: list[tuple[str, int]] = []
+
+    def first(size: int) -> None:
+        asked.append(("first", size))
+        memory_limiter.tail.give("", 30)  # which is all that it has
+
+    def second(size: int) -> None:
+        asked.append(("second", size))
+        memory_limiter.tail.give("", size)
+
+    memory_limiter.caches += [first, second]
+    memory_limiter.tail.take("", 400)
+    memory_limiter.ingress.take("acme", 650)
+    assert asked == [("first", 50), ("second", 20)]
+    asked.clear()
+    memory_limiter.egress.take("acme", 10)
+    assert asked == [("first", 10)]
 
 
 def test_a_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
