@@ -119,6 +119,7 @@ class Broker:
         self.why_not_ready = "the broker is starting"
         self.databases = DatabaseWatch({})  # of those that it stores in
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
+        self.after_stop: list[Callable[[], Awaitable[None]]] = []
         self._names_given = 0
         self.other_brokers: OtherBrokers | None = None
         self.bundle_moves: BundleMoves | None = None  # None: bundles stay where they are
@@ -425,8 +426,12 @@ class Broker:
                 await self.bundle_moves.drain(ends_s=monotonic() + DRAIN_S)
             except NotReady as error:  # they take over what it had once its session is closed
                 log.warning("broker.not_drained", error=error.message)
+        await self.metering.history.ending()
         self.peers.end_all()
         if self.audit.events.pending:
             log.warning("audit.events_lost", events=self.audit.events.pending)
         await self.topics.close_all(NotReady("the broker is stopping"))
+        self.metering.history.ended()
         await self.metering.flush()
+        for act in self.after_stop:
+            await act()

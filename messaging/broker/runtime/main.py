@@ -29,6 +29,7 @@ from messaging.broker.runtime.ledger_stores import AnyLedgers
 from messaging.broker.runtime.listeners import open_listeners
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import MeteredBundles, meter_stored_topics, meter_usage
+from messaging.broker.runtime.metering.waiting_history import keep, take_up
 from messaging.broker.runtime.orphans import (
     COLLECT_LEFT_S,
     LEFT_LOOP,
@@ -169,6 +170,9 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service = Broker(settings, storage, cursors, access, opened.owned.fence.epoch, owners)
     opened.ledgers.on_failed = service.store_failed
     meter_usage(service, settings.data_path / "usage" / "raw")
+    history = service.metering.history.buffer
+    await asyncio.to_thread(take_up, history, settings.broker_path)
+    service.after_stop.append(lambda: asyncio.to_thread(keep, history.close(), settings.broker_path))
     service.addresses = addresses
     commands = Commands(service)
     service.before_stop.append(commands.stop)

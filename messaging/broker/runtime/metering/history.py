@@ -59,6 +59,7 @@ class HistorySampler:
         self.topics: Iterable[Topic] = ()  # those that are loaded; may change while it is gone through
         self._ended_ms, self._ended_at = now_ms(), passed_ms()
         self._age_reads = 0
+        self._held_last: Sums = {}
 
     # --- topics that come, fall quiet and go
 
@@ -206,6 +207,17 @@ class HistorySampler:
                 _add(self._sums, (uid, namespace, str(topic.name.base), key), of_subscription)
         mark.begin(now_ms, passed_ms, counted)
         return 1 + len(points)
+
+    # --- at the end
+
+    async def ending(self) -> None:
+        """Before topics are closed, each of which then makes its last point."""
+        self._held_last = await self._held_now()
+
+    def ended(self) -> None:
+        """The last minute, which is over early."""
+        self.buffer.behind = {}
+        self._end_minute(self._now_ms(), self.passed_ms(), self._held_last)
 
     # --- namespaces and tenants
 

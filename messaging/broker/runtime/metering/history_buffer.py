@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
+import msgspec
+
 from messaging.adminrpc.history import HistoryPoint, HistorySpan
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 
@@ -13,6 +15,17 @@ POINTS_MAX = 40_000  # of all tenants: about 20 MB
 SPANS_MAX = 1_000  # of tenants that lost something, and of times that were covered
 BATCH_MAX = 2_000  # points
 COVERED, LOST, BEHIND = "covered", "lost", "behind"
+
+
+class WaitingHistory(msgspec.Struct):
+    """All that a buffer holds. `number`: of the last batch; the first `taken` points of each tenant and `taken_spans` are of it."""
+
+    number: int
+    points: list[HistoryPoint]
+    spans: list[HistorySpan]
+    lost: list[HistorySpan]
+    taken: dict[str, int]
+    taken_spans: list[HistorySpan]
 
 
 class HistoryBuffer:
@@ -58,6 +71,22 @@ class HistoryBuffer:
         if not points:
             del self._points[uid]
         self._counts.add(uid, -1)
+
+    def close(self) -> WaitingHistory:
+        """What waits; nobody can take it any more."""
+        points = [point for of_tenant in self._points.values() for point in of_tenant]
+        waiting = WaitingHistory(self._number, points, self._spans, [*self._lost.values()], self._taken, self._taken_spans)
+        self._points, self._counts, self._spans, self._lost = {}, TenantCounts(), [], {}
+        self._taken, self._taken_spans = {}, []
+        return waiting
+
+    def take_up(self, kept: WaitingHistory) -> None:
+        """What an earlier run of the broker held when it stopped, before anything is added here."""
+        for point in kept.points:
+            self._points.setdefault(point.tenant_uid, deque()).append(point)
+            self._counts.add(point.tenant_uid, 1)
+        self._spans, self._lost = kept.spans, {span.tenant_uid: span for span in kept.lost}
+        self._number, self._taken, self._taken_spans = kept.number, kept.taken, kept.taken_spans
 
     def covered(self, from_ms: int, until_ms: int) -> None:
         """Of all tenants: everything that happened then is in points that were added, but for what `behind` says."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from messaging.adminrpc.history import HistoryPoint, HistorySpan
-from messaging.broker.runtime.metering.history_buffer import BATCH_MAX, HistoryBuffer
+from messaging.broker.runtime.metering.history_buffer import BATCH_MAX, HistoryBuffer, WaitingHistory
 
 
 def point(tenant: str, minute: int) -> HistoryPoint:
@@ -62,3 +64,24 @@ def test_what_is_given_up_of_a_batch_that_was_sent_confirms_nothing_else() -> No
     assert len(points) == 4
     buffer.add(point("a", 4))
     assert [each.from_ms for each in buffer.take(number)[1]] == [4]
+
+
+def test_what_waits_is_taken_up_by_the_next_run_and_is_not_stored_twice() -> None:
+    buffer = HistoryBuffer(1_000)
+    buffer.add(point("a", 1))
+    buffer.covered(0, 5)
+    sent = buffer.take()
+    buffer.add(point("a", 6))
+    buffer.add(point("b", 6))
+    buffer.covered(5, 9)
+    kept = msgspec.json.decode(msgspec.json.encode(buffer.close()), type=WaitingHistory)
+    assert buffer.take(sent[0])[1:] == ([], []) and len(buffer) == 0, "nobody takes it from the one that stopped"
+    following = HistoryBuffer(2_000)
+    following.take_up(kept)
+    following.add(point("a", 20))
+    following.covered(20, 21)
+    assert following.take() == sent, "whoever stored it knows the number"
+    number, points, spans = following.take(sent[0])
+    assert number == sent[0] + 1 and points == [point("a", 6), point("a", 20), point("b", 6)]
+    assert spans == [HistorySpan("covered", "", 5, 9), HistorySpan("covered", "", 20, 21)]
+    assert following.take(number)[1:] == ([], [])

@@ -1,0 +1,45 @@
+"""Points of history that no worker has taken when the broker stops: a file keeps them until it starts again.
+
+A batch that was sent keeps its number, so that whoever stored it already does not store it twice. The file goes before its points
+can be taken: a broker that is killed then loses them, and says of no time what it does not know.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from messaging.atomic_files import replace_file
+from messaging.broker.runtime.metering.history_buffer import HistoryBuffer, WaitingHistory
+
+log = structlog.get_logger("broker.metering")
+FILE = "waiting-history.json"
+
+
+def keep(waiting: WaitingHistory, folder: Path) -> None:
+    """Blocks on the disk. What cannot be written is unknown later."""
+    try:
+        replace_file(folder / FILE, msgspec.json.encode(waiting), durable=False)
+    except OSError as error:
+        log.warning("history.not_kept", points=len(waiting.points), error=str(error))
+
+
+def take_up(buffer: HistoryBuffer, folder: Path) -> None:
+    """What an earlier run kept. Blocks on the disk. A file that cannot be read costs its points alone."""
+    path = folder / FILE
+    try:
+        content = path.read_bytes()
+        path.unlink()
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)  # it must not be there again after a power loss
+        finally:
+            os.close(descriptor)
+        buffer.take_up(msgspec.json.decode(content, type=WaitingHistory))
+    except FileNotFoundError:
+        pass
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("history.not_taken_up", error=str(error))
