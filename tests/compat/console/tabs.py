@@ -15,6 +15,8 @@ OF_TENANT = f"/tenants/{TENANT}"
 OF_NAMESPACE = f"{OF_TENANT}/namespaces/{NAMESPACE}"
 PAGES = {
     "now": "/now",
+    "tenants": "/tenants",
+    "placed/history": f"{OF_NAMESPACE}/topics/placed/history?span=1h",
     "platform": "/platform",
     "brokers": "/platform/brokers",
     "clients": "/platform/clients",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from tests.compat.console.clients import World
+from tests.compat.console.clients import PLACED, World
 from tests.compat.console.pages import UNMARKED, Shown, shown
 from tests.compat.console.table import BROKER, KEPT
 from tests.compat.console.tabs import LIVE, Stopped, go
@@ -15,6 +15,7 @@ from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
 SOON_S = 40.0
+TOLD_S = 90.0
 
 
 def untrue(world: World, one: Shown) -> str:
@@ -62,6 +63,17 @@ def eventually_none(tabs: dict[str, Page], find: Callable[[Shown], str]) -> set[
     raise AssertionError("\n".join(text for texts in left.values() for text in texts[:4]))
 
 
+def told_by_now(history: Page, world: World) -> None:
+    """The minute in which they were sent is over: all messages are in the history."""
+    row = history.get_by_role("row").filter(has_text="Messages in")
+    for _ in range(int(TOLD_S)):
+        if row.first.inner_text().split()[-1] == str(world.sent[PLACED]):
+            return
+        history.wait_for_timeout(1_000)
+        history.reload()
+    raise AssertionError(row.first.inner_text())
+
+
 def test_every_figure_is_what_clients_did(tabs: dict[str, Page], world: World) -> None:
     seen = eventually_none(tabs, lambda one: untrue(world, one))
     assert {hook for hook in BROKER if not hook.startswith("namespace.")} - seen == set()
@@ -84,9 +96,11 @@ def test_open_pages_say_that_the_broker_stands_still_and_come_back(
 
 
 def test_after_a_crash_of_the_broker_open_pages_are_true_again(tabs: dict[str, Page], world: World, platform: Standalone) -> None:
+    told_by_now(tabs["placed/history"], world)
     platform.kill_child("broker")
     world.restarted = True
     live = {name: page for name, page in tabs.items() if name in LIVE}
     eventually_none(live, lambda one: untrue(world, one))
     go(tabs, world)
     eventually_none(tabs, lambda one: untrue(world, one))
+    told_by_now(tabs["placed/history"], world)  # a crash takes nothing away that was told before it
