@@ -22,4 +22,8 @@ class BrokerStatus(Answer, kw_only=True):
     hot_loops: str  # "compiled" or "python"
     durability: str
     resident_bytes: int
+    cpu_percent: float = 0.0  # of one processor
+    machine: str = ""  # the same for brokers of one machine
+    machine_processors: int = 0
+    machine_bytes: int = 0
     placement_problems: list[str] = []

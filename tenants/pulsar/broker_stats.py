@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.bundles import BundleLoad
-from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS, NAMESPACES_LIVE
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS, NAMESPACES_LIVE, STATUS
 from messaging.adminrpc.topics import LiveAsked, TopicLive
 from messaging.errors import PreconditionFailed
 from messaging.protocol.bundles import bundle_of
@@ -25,6 +25,7 @@ from tenants.actions.bundles import boundaries_of
 from tenants.http.views import route
 
 TOPICS_MAX = 5_000  # of one answer
+_MIB = 1 << 20
 
 
 def _loads() -> list[BundleLoad]:
@@ -34,8 +35,26 @@ def _loads() -> list[BundleLoad]:
     return [load for each in running for load in rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=each)).bundles]
 
 
+def _resources() -> dict[str, dict[str, float]]:
+    """What the processes of all brokers use of their machines: processors in percent of one, memory in MiB."""
+    rpc = broker.rpc()
+    running = [each.broker_id for each in rpc.call(BROKERS_LIST, Request()).brokers if each.live]
+    brokers = [rpc.call(STATUS, BrokerAsked(broker_id=each)) for each in running]
+    machines = {each.machine: each for each in brokers}.values()
+    return {
+        "cpu": {
+            "usage": sum(each.cpu_percent for each in brokers),
+            "limit": 100.0 * sum(each.machine_processors for each in machines),
+        },
+        "memory": {
+            "usage": sum(each.resident_bytes for each in brokers) / _MIB,
+            "limit": sum(each.machine_bytes for each in machines) / _MIB,
+        },
+    }
+
+
 def _load_report(request: HttpRequest) -> dict[str, Any]:
-    loads, addresses = _loads(), broker.addresses()
+    loads, addresses, resources = _loads(), broker.addresses(), _resources()
     stats = {f"{load.namespace}/{load.bundle}": _bundle_stats(load) for load in loads}
     return {
         "loadReportType": "LocalBrokerData",
@@ -44,6 +63,8 @@ def _load_report(request: HttpRequest) -> dict[str, Any]:
         "pulsarServiceUrl": addresses.get("broker_url", ""),
         "persistentTopicsEnabled": True,
         "nonPersistentTopicsEnabled": django_settings.MAGNETAR.enable_non_persistent_topics,
+        **resources,
+        "maxResourceUsage": max(each["usage"] / each["limit"] for each in resources.values()),
         "lastUpdate": time.time_ns() // 1_000_000,
         "msgRateIn": sum(load.messages_in_per_s for load in loads),
         "msgRateOut": sum(load.messages_out_per_s for load in loads),

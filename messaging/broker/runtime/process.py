@@ -7,6 +7,8 @@ import gc
 import os
 import resource
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 FREED_BYTES_KEPT = 64 << 20
@@ -22,6 +24,28 @@ def resident_bytes() -> int:
         return pages * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class ProcessorUse:
+    """Of this process, since it was asked for the last time but at least a second ago, in percent of one processor."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic, used_s: Callable[[], float] = time.process_time) -> None:
+        self._now_s, self._used_s = now_s, used_s
+        self._since = now_s(), used_s()
+        self._percent = 0.0
+
+    def percent(self) -> float:
+        now_s, used_s = self._now_s(), self._used_s()
+        passed_s = now_s - self._since[0]
+        if passed_s >= 1.0:
+            self._percent = 100.0 * (used_s - self._since[1]) / passed_s
+            self._since = now_s, used_s
+        return self._percent
+
+
+def machine_bytes() -> int:
+    """Memory of the machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def tune_gc() -> None:

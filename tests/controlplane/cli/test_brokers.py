@@ -12,7 +12,7 @@ from messaging.adminrpc.base import Empty, Method
 from messaging.adminrpc.brokers import BrokerForgotten, GoneBroker, RecoverBroker
 from messaging.adminrpc.bundles import BrokerDrained, Drained
 from messaging.adminrpc.calls import TypedCalls
-from messaging.errors import Conflict, NotAuthorized
+from messaging.errors import Conflict, NotAllowed, NotAuthorized, NotReady
 from messaging.permissions.model import Principal
 from tenants import broker
 from tenants.access import Actor, platform_actor
@@ -30,6 +30,10 @@ class Asked(TypedCalls):
     def perform(self, method: Method[Any, Any], request: Any) -> Any:
         self.requests.append(request)
         if isinstance(request, BrokerDrained):
+            if request.broker_id == "pinned":
+                raise NotAllowed("bundles stay with the broker in whose log their messages lie")
+            if request.broker_id == "silent":
+                raise NotReady("broker silent does not answer")
             return Drained(left=0 if request.ends or request.broker_id == "m1" else 2)
         if isinstance(request, RecoverBroker):
             return Empty()
@@ -66,10 +70,19 @@ def test_a_broker_is_forgotten_once_it_is_gone(asked: Asked) -> None:
 
 def test_a_broker_is_drained_and_takes_bundles_again(asked: Asked) -> None:
     assert [drain_broker(platform_actor("service:cli"), name) for name in ("m1", "m2")] == [0, 2]
-    assert records()[0][:3] == ("service:cli", "broker.drain", "m2")
+    assert records() == [("service:cli", "broker.drain", "m2", {"bundles_left": 2})]
     assert drain_broker(platform_actor("service:cli"), "m2", ends=True) == 0
     assert asked.requests[-1] == BrokerDrained(broker_id="m2", ends=True)
     assert records()[0][:3] == ("service:cli", "broker.end_drain", "m2")
+
+
+def test_a_drain_that_is_refused_is_not_in_the_audit_log(asked: Asked) -> None:
+    with pytest.raises(NotAllowed):
+        drain_broker(platform_actor("service:cli"), "pinned")
+    assert not records()
+    with pytest.raises(NotReady):
+        drain_broker(platform_actor("service:cli"), "silent")
+    assert records() == [("service:cli", "broker.drain", "silent", {"not_confirmed": "broker silent does not answer"})]
 
 
 def test_only_the_platform_may(asked: Asked) -> None:

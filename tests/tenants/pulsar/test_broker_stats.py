@@ -10,7 +10,8 @@ import pytest
 
 from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
 from messaging.adminrpc.bundles import BundleLoad, BundleLoads
-from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS, NAMESPACES_LIVE
+from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS, NAMESPACES_LIVE, STATUS
+from messaging.adminrpc.status import BrokerStatus
 from messaging.adminrpc.topics import NamespaceLive, TopicLive
 from messaging.errors import NotReady
 from messaging.protocol.bundles import bundle_of, equal_bundles
@@ -43,8 +44,18 @@ def _loads(world: World, *, topics: int = 1, away: str = "") -> None:
     world.line.divert(BUNDLES_LOADS, loads)
 
 
+def _status(broker_id: str) -> BrokerStatus:
+    """Both run on one machine, of two processors and 8 GiB."""
+    return BrokerStatus(
+        broker_id=broker_id, boot_epoch=1, version="", uptime_ms=1, ready=True, why_not_ready="", feed_version=1, connections=0,
+        topics_loaded=0, producers=0, consumers=0, hot_loops="", durability="", resident_bytes=1 << 30,
+        cpu_percent=25.0, machine="m", machine_processors=2, machine_bytes=8 << 30,
+    )  # fmt: skip
+
+
 def test_the_load_of_all_brokers_together(call: Call, world: World) -> None:
     _loads(world)
+    world.line.divert(STATUS, lambda asked: _status(asked.broker_id))
     report = call("GET", f"{STATS}/load-report").json()
     name = f"acme/orders/{BUNDLE}"
     assert report["loadReportType"] == "LocalBrokerData"
@@ -60,7 +71,10 @@ def test_the_load_of_all_brokers_together(call: Call, world: World) -> None:
         "producerCount": 3,
         "consumerCount": 5,
     }
-    assert "cpu" not in report, "what is not known is not told as 0"
+    assert report["cpu"] == {"usage": 50.0, "limit": 200.0}
+    assert report["memory"] == {"usage": 2048.0, "limit": 8192.0}
+    assert report["maxResourceUsage"] == 0.25
+    assert "directMemory" not in report, "what there is not is not told as 0"
 
 
 def test_metrics_of_namespaces_have_the_names_that_pulsar_gives_them(call: Call, world: World) -> None:
@@ -103,6 +117,7 @@ def test_more_topics_than_one_answer_has_are_refused(call: Call, world: World) -
     _loads(world, topics=TOPICS_MAX + 1)
     refused = call("GET", f"{STATS}/topics")
     assert status(refused) == 412 and str(TOPICS_MAX) in refused.json()["reason"]
+    world.line.divert(STATUS, lambda asked: _status(asked.broker_id))
     assert status(call("GET", f"{STATS}/load-report")) == 200
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -13,8 +14,9 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.instance import machine
 from messaging.broker.runtime.ownership.shared_member import SharedMember
-from messaging.broker.runtime.process import resident_bytes
+from messaging.broker.runtime.process import ProcessorUse, machine_bytes, resident_bytes
 from messaging.clock import boottime_ms
 from messaging.errors import NotReady
 from messaging.protocol import hot
@@ -54,6 +56,7 @@ class StatusHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._sessions = LocalSessions(broker)
+        self._cpu = ProcessorUse()
 
     @answers(BROKERS_LIST)
     async def list_brokers(self, request: Request) -> BrokersSeen:
@@ -86,6 +89,10 @@ class StatusHandlers:
             hot_loops="compiled" if hot.COMPILED else "python",
             durability=broker.settings.durability,
             resident_bytes=resident_bytes(),
+            cpu_percent=self._cpu.percent(),
+            machine=machine(),
+            machine_processors=os.cpu_count() or 0,
+            machine_bytes=machine_bytes(),
             placement_problems=_placement_problems(broker),
         )
 
