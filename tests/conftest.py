@@ -134,6 +134,29 @@ def audit_log_can_be_flushed() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> Iterator[None]:
+    """The tables of the tests' database come from the script that makes those of a first start: migrations take 2 s of CPU in each
+    worker. `tests/controlplane/web/test_schema.py` compares both."""
+    from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.signals import connection_created
+
+    from controlplane.migration_names import migration_names
+    from controlplane.sqlite import schema
+
+    def make_tables(connection: BaseDatabaseWrapper, **_: Any) -> None:
+        if connection.vendor == "sqlite" and not connection.introspection.table_names():
+            connection.connection.executescript(f"PRAGMA foreign_keys = OFF; {script} PRAGMA foreign_keys = ON;")  # in any order
+
+    if not schema.matches(migration_names()):  # a migration has just been written
+        yield
+        return
+    script = schema.SCRIPT.read_text(encoding="utf-8")
+    connection_created.connect(make_tables, weak=False)
+    yield
+    connection_created.disconnect(make_tables)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def static_files_are_listed_once() -> Iterator[None]:
     """Each `Client` of Django's has middleware of its own, which would look at each static file again, for 30 ms."""
