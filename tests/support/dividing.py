@@ -1,6 +1,6 @@
 """How several workers divide the tests: a group is of one worker, and so is a module, whose fixtures are made once then.
 
-Groups begin first, and the largest modules before the others, so that all workers end at about the same time.
+Groups begin first, and what is likely to take longest before the others, so that all workers end at about the same time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from collections import Counter
 import pytest
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
+
+# How many others a test stands for that starts processes: those take milliseconds, it takes seconds.
+_LONG = {"slow": 300, "spark": 300, "browser": 100, "standalone": 100, "crash": 100}
 
 
 class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
@@ -34,7 +37,9 @@ class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
 def sort(items: list[pytest.Item]) -> None:
     """Tests of one part keep their order."""
     parts = {item: _part(item) for item in items}
-    sizes = Counter(parts.values())
+    sizes: Counter[tuple[bool, str]] = Counter()
+    for item, part in parts.items():
+        sizes[part] += max([weight for mark, weight in _LONG.items() if item.get_closest_marker(mark)], default=1)
     items.sort(key=lambda item: (not parts[item][0], -sizes[parts[item]], parts[item]))
 
 
