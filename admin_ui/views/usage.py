@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from typing import cast
+from urllib.parse import urlencode
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -81,12 +82,14 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
 
 @page
 def usage_compute(request: ConsoleRequest) -> HttpResponse:
-    """Asks the worker for a run now."""
+    """Asks the worker for a run now, and shows the same sums and day as before."""
     try:
         request_usage_run(request.actor.principal.role)
     except MagnetarError as error:
         show_error(request, explain(error))
-    return HttpResponseRedirect(reverse("console:usage"))
+    level, day = request.POST.get("by", ""), _day(request.POST.get("day", ""), datetime.now(UTC).date())
+    kept = {"day": day.isoformat(), **({"by": level} if level in dict(usage_view.LEVELS) else {})}
+    return HttpResponseRedirect(f"{reverse('console:usage')}?{urlencode(kept)}")
 
 
 def _day(text: str, otherwise: date) -> date:

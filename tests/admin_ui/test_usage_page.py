@@ -114,7 +114,8 @@ def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("admin_ui.views.usage.request_usage_run", request)
     client = browse("superuser")
-    assert client.post("/usage/compute")["Location"] == "/usage"
+    shown = client.post("/usage/compute", {"by": "topic", "day": "2026-03-04"})["Location"]
+    assert shown == "/usage?day=2026-03-04&by=topic", "what was looked at before"
     assert asked == ["user:superuser"]
     assert "queue cannot be reached" in client.post("/usage/compute", follow=True).content.decode()
     assert "Compute now" in text(client, "/usage") and "Compute now" not in text(browse("owner"), "/usage")

@@ -356,7 +356,7 @@ ELSEWHERE: dict[str, str] = {
     "token_issuers.": "tests/admin_ui/test_token_issuer_pages.py",
     "topic_stats.subscriptions.dropped": "tests/admin_ui/test_non_persistent_pages.py",
     "tune.": "tests/admin_ui/test_tuning_page.py",
-    "usage.": "tests/admin_ui/test_usage_page.py",
+    "usage.": "tests/compat/console/test_usage.py",
     "usage_basis.": "tests/admin_ui/test_usage_evidence.py",
     "usage_evidence.": "tests/admin_ui/test_usage_evidence.py",
     "usage_run.": "tests/admin_ui/test_usage_page.py",
