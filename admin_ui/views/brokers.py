@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import Http404, HttpResponse, HttpResponseRedirect
@@ -211,7 +212,7 @@ def bundle_move(request: ConsoleRequest) -> HttpResponse:
         unload_bundle(namespace, bundle, taker)
 
     text = gettext("Bundle {bundle} of {namespace} is at broker {taker}.").format(bundle=bundle, namespace=namespace, taker=taker)
-    back = f"{reverse('console:brokers')}?broker={giver}"
+    back = f"{reverse('console:brokers')}?{urlencode({'broker': giver})}"
     return button_page(request, move, back, lambda _: (text, back))
 
 
@@ -248,17 +249,13 @@ def _policy_form(request: ConsoleRequest, form: IsolationForm, heading: str, usa
 def isolation_policy_delete(request: ConsoleRequest, policy: str) -> HttpResponse:
     if policy not in isolation_policies():
         raise Http404
-    back = reverse("console:brokers")
-    return confirm_page(
+    return _deletion(
         request,
-        navigation(request, "platform"),
         lambda: delete_isolation_policy(request.actor, policy),
-        crumbs=_crumbs((gettext("Brokers"), back)),
         heading=gettext("Delete isolation policy {policy}").format(policy=policy),
-        impact=[gettext("Its namespaces may be at any broker that is not reserved. No bundle moves because of it.")],
+        impact=gettext("Its namespaces may be at any broker that is not reserved. No bundle moves because of it."),
         submit=gettext("Delete policy"),
         done=gettext("The policy is deleted."),
-        back=back,
     )
 
 
@@ -298,16 +295,30 @@ def _domain_form(request: ConsoleRequest, form: DomainForm, heading: str) -> Htt
 def failure_domain_delete(request: ConsoleRequest, domain: str) -> HttpResponse:
     if domain not in failure_domains():
         raise Http404
+    return _deletion(
+        request,
+        lambda: delete_failure_domain(request.actor, domain),
+        heading=gettext("Delete failure domain {domain}").format(domain=domain),
+        impact=gettext("Each of its brokers counts as one that fails by itself. No bundle moves because of it."),
+        submit=gettext("Delete failure domain"),
+        done=gettext("The failure domain is deleted."),
+    )
+
+
+def _deletion(
+    request: ConsoleRequest, act: Callable[[], object], *, heading: str, impact: str, submit: str, done: str
+) -> HttpResponse:
+    """A page that says what a deletion means, and asks; its answer leads back to the brokers."""
     back = reverse("console:brokers")
     return confirm_page(
         request,
         navigation(request, "platform"),
-        lambda: delete_failure_domain(request.actor, domain),
+        act,
         crumbs=_crumbs((gettext("Brokers"), back)),
-        heading=gettext("Delete failure domain {domain}").format(domain=domain),
-        impact=[gettext("Each of its brokers counts as one that fails by itself. No bundle moves because of it.")],
-        submit=gettext("Delete failure domain"),
-        done=gettext("The failure domain is deleted."),
+        heading=heading,
+        impact=[impact],
+        submit=submit,
+        done=done,
         back=back,
     )
 

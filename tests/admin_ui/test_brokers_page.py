@@ -122,6 +122,8 @@ def test_a_bundle_that_cannot_be_moved_stays_and_the_page_says_why(browse: Brows
     assert "inactive destination broker" in answer.content.decode()
     answer = browse("superuser").post(f"{PAGE}/move", {**bundle, "taker": ""}, follow=True)
     assert "Choose a broker." in answer.content.decode()
+    odd = browse("superuser").post(f"{PAGE}/move", {**bundle, "giver": "b 1&next=//evil#x", "taker": ""})
+    assert odd["Location"] == f"{PAGE}?broker=b+1%26next%3D%2F%2Fevil%23x"
 
 
 @pytest.mark.parametrize("name", ["owner", "teammate"])
