@@ -6,12 +6,18 @@ from django import forms
 
 from admin_ui.action_texts import ROLE_TEXTS
 from admin_ui.addresses import full_name
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, named_text
 from messaging.errors import InvalidName
 from messaging.limits.sizes import PARTITIONS_MAX
-from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
+from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic, subscription_name
 
 PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
+
+
+def _as_sentence(error: InvalidName) -> str:
+    text = said(error.message)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 class EntityField(forms.CharField):
@@ -26,7 +32,7 @@ class EntityField(forms.CharField):
         try:
             return entity_name(self.kind, text) if text else text
         except InvalidName as error:
-            raise forms.ValidationError(error.message[:1].upper() + error.message[1:] + ".") from None
+            raise forms.ValidationError(_as_sentence(error)) from None
 
 
 class SignInForm(forms.Form):
@@ -190,6 +196,23 @@ class TopicForm(forms.Form):
         return _topic(full_name(self.tenant, self.namespace, self.cleaned_data["name"]))
 
 
+class SubscriptionForm(forms.Form):
+    name = forms.CharField(label="Name", max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=PLAIN))
+    position = forms.ChoiceField(
+        label="Begins with",
+        choices=[
+            ("earliest", gettext_lazy("The oldest message that is stored")),
+            ("latest", gettext_lazy("What is published from now on")),
+        ],
+    )
+
+    def clean_name(self) -> str:
+        try:
+            return subscription_name(self.cleaned_data["name"])
+        except InvalidName as error:
+            raise forms.ValidationError(_as_sentence(error)) from None
+
+
 class PartitionsForm(forms.Form):
     """`now`: how many there are."""
 
@@ -259,7 +282,7 @@ def _topic(given: TopicName) -> TopicName:
     try:
         return parse_topic(str(given))
     except InvalidName as error:
-        raise forms.ValidationError(error.message[:1].upper() + error.message[1:] + ".") from None
+        raise forms.ValidationError(_as_sentence(error)) from None
 
 
 class ButtonForm(forms.Form):

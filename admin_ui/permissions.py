@@ -217,6 +217,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:redrive"): Action.OPERATE,
     ("POST", "console:redrive"): Action.OPERATE,
     ("GET", "console:subscription"): Action.NAMESPACE_READ,  # and CURSOR_ADMIN for its moves
+    ("GET", "console:subscription_create"): Action.CURSOR_ADMIN,
+    ("POST", "console:subscription_create"): Action.CURSOR_ADMIN,
     ("GET", "console:subscription_skip"): Action.CURSOR_ADMIN,
     ("POST", "console:subscription_skip"): Action.CURSOR_ADMIN,
     ("GET", "console:subscription_clear"): Action.CURSOR_ADMIN,
@@ -435,6 +437,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:recycled_namespace_purge"): "namespace.purge",
     ("POST", "console:recycled_restore"): "topic.restore",
     ("POST", "console:recycled_purge"): "topic.purge",
+    ("POST", "console:subscription_create"): "subscription.create",
     ("POST", "console:subscription_skip"): "subscription.skip",
     ("POST", "console:subscription_clear"): "subscription.clear_backlog",
     ("POST", "console:subscription_reset"): "subscription.reset",

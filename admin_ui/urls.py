@@ -193,6 +193,7 @@ urlpatterns = [
     path(f"{_TOPIC}/terminate", topic_operations.topic_terminate, name="topic_terminate"),
     path(f"{_TOPIC}/partitions", topic_operations.topic_partitions, name="topic_partitions"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
+    path(f"{_TOPIC}/new-subscription", subscriptions.subscription_create, name="subscription_create"),
     path(_SUBSCRIPTION, subscriptions.subscription, name="subscription"),
     path(f"{_SUBSCRIPTION}/dead-letters", subscriptions.dead_letters, name="dead_letter_policy"),
     path(f"{_SUBSCRIPTION}/skip", cursor_moves.subscription_skip, name="subscription_skip"),

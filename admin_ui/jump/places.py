@@ -128,6 +128,7 @@ OF_TOPIC = (
     Place(gettext_noop("Terminate {name}"), "topic_terminate"),
     Place(gettext_noop("Add partitions to {name}"), "topic_partitions", "partitions"),
     Place(gettext_noop("Delete topic {name}"), "topic_delete", "remove"),
+    Place(gettext_noop("New subscription of {name}"), "subscription_create", "subscribe cursor"),
 )
 OF_SUBSCRIPTION = (
     Place(gettext_noop("Why nothing arrives at {name}"), "subscription_why", "held stopped stuck blocked explain"),

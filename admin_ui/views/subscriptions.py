@@ -8,7 +8,8 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.forms import DeadLetterForm
+from admin_ui.form_pages import carried_out
+from admin_ui.forms import DeadLetterForm, SubscriptionForm
 from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.topic_stats import SubscriptionRow
@@ -18,7 +19,7 @@ from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
-from tenants.actions.cursor_moves import RecordedMove, recorded_moves
+from tenants.actions.cursor_moves import RecordedMove, create_subscription, recorded_moves
 from tenants.actions.subscriptions import dead_letter_policy, remove_dead_letter_policy, set_dead_letter_policy
 from tenants.actions.topics import topic_resource
 
@@ -50,6 +51,34 @@ def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         partitions=state["partitions"],
         away=state["away"],
         at_ms=state["at_ms"],
+    )
+
+
+@page
+def subscription_create(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    name, form = topic_name(tenant, namespace, topic), SubscriptionForm(request.POST or None)
+    back = reverse("console:topic", args=[tenant, namespace, topic])
+    away = look(name)["away"]
+    if not name.persistent:
+        raise Http404  # its subscriptions last as long as their consumers
+
+    def create() -> None:
+        create_subscription(request.actor, name, form.cleaned_data["name"], form.cleaned_data["position"])
+
+    if carried_out(request, form, create):
+        show_message(request, gettext("Subscription {name} was created.").format(name=form.cleaned_data["name"]))
+        return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, back)),
+        heading=gettext("New subscription"),
+        intro=away
+        or gettext("Clients create subscriptions when they subscribe. One that is created here keeps messages until they do."),
+        form=form,
+        submit=gettext("Create subscription"),
+        cancel_url=back,
     )
 
 

@@ -8,20 +8,24 @@ from typing import Any
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from admin_ui import broker
+from admin_ui import broker, policy_texts
 from admin_ui.access import ConsoleRequest, page, resource_of
 from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
-from admin_ui.topic_stats import topic_lists, topic_view
+from admin_ui.topic_stats import TopicView, topic_lists, topic_view
 from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
 from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.protocol.system_topics import is_system_topic
+from tenants.actions import policy_views
 from tenants.actions.recycle_bin import retention_hours
+from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import create_topic, delete_topic
+from tenants.broker_settings import policy_defaults
 from tenants.names import trace_of
 
 
@@ -54,7 +58,22 @@ def _shown(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     """The same, with a page of each of its lists."""
     found = look(name)
     view = found["stats"]
-    return found if view is None else {**found, **topic_lists(view, request.GET, persistent=name.persistent)}
+    if view is None:
+        return found
+    return {**found, "unread": _unread(name, view), **topic_lists(view, request.GET, persistent=name.persistent)}
+
+
+def _unread(name: TopicName, view: TopicView) -> str:
+    """What becomes of what is published while there is no subscription; "" where there is one, or nobody publishes."""
+    if not name.persistent or not view.producers or view.subscriptions or is_system_topic(name):
+        return ""
+    try:
+        kept = policy_texts.retention(policy_views.levels_of(stored_policies(name.base)), policy_defaults())
+    except MagnetarError:
+        return gettext("No subscription keeps what is published here. Whether retention does is not known.")
+    if kept.text == gettext("not at all"):
+        return gettext("No subscription keeps what is published here, and no retention is set: messages are deleted at once.")
+    return gettext("No subscription keeps what is published here. Retention does, {kept}.").format(kept=kept.text)
 
 
 @page

@@ -131,6 +131,14 @@ def reset_to(actor: Actor, topic: TopicName, subscription: str, position: str, *
     return _moved(actor, topic, SUBSCRIPTIONS_RESET, asked)
 
 
+def create_subscription(actor: Actor, topic: TopicName, subscription: str, position: str) -> SubscriptionMoved:
+    """A durable one at `position`, one of `NAMED`. Raises `Conflict` where it exists, `TopicNotFound`, `NotReady`."""
+    require(actor, Action.CURSOR_ADMIN, topic_resource(topic, subscription))
+    ledger_id, entry_id = NAMED[position]
+    asked = SubscriptionCreate(topic=str(topic), subscription=subscription, ledger_id=ledger_id, entry_id=entry_id)
+    return move(actor, SUBSCRIPTIONS_CREATE, asked)
+
+
 def delete_subscription(actor: Actor, topic: TopicName, subscription: str, *, dry_run: bool = False) -> SubscriptionMoved:
     """Also one with consumers, which are disconnected. Raises `SubscriptionNotFound`, `NotReady`."""
     asked = SubscriptionDelete(topic=str(topic), subscription=subscription, force=True, dry_run=dry_run)

@@ -90,6 +90,10 @@ FORMS = {
     "console:namespace_delete": ("/tenants/globex/namespaces/edge/delete", {"confirm": "globex/edge"}),
     "console:key_create": ("/tenants/acme/new-key", {"name": "app", "limited_by": "role", "expiry": "never"}),
     "console:topic_create": ("/tenants/acme/namespaces/orders/new-topic", {"name": "fresh"}),
+    "console:subscription_create": (
+        "/tenants/acme/namespaces/orders/topics/placed/new-subscription",
+        {"name": "fresh", "position": "earliest"},
+    ),
     "console:usage_compute": ("/usage/compute", {}),
 }
 

@@ -9,6 +9,8 @@ import pytest
 from django.urls import reverse
 
 from admin_ui.views import audit
+from tenants.access import platform_actor
+from tenants.actions import set_policies
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
@@ -227,3 +229,32 @@ def test_what_keeps_no_messages_is_only_deleted(four: ConsoleBroker, browse: Bro
     shown = text(browse("owner"), page)
     assert f"{page}/delete" in shown and f"{page}/reset" not in shown
     assert "1 consumer is disconnected" in text(browse("owner"), f"{page}/delete")
+
+
+def test_a_topic_whose_messages_nobody_keeps_says_so_and_has_the_button_that_makes_a_subscription(
+    browse: Browse, broker: ConsoleBroker
+) -> None:
+    topic, page = "persistent://acme/orders/unread", f"{NAMESPACE}/topics/unread"
+    broker.real.add(topic)
+    owner = browse("owner")
+    assert 'id="unread"' not in text(owner, page)  # nobody publishes
+    broker.stats[topic] = {"publishers": [{"producerName": "p"}]}
+    shown = text(owner, page)
+    assert "no retention is set: messages are deleted at once." in shown and f'href="{page}/new-subscription"' in shown
+    assert "New subscription" not in text(browse("teammate"), page).partition('id="unread"')[2].partition("</section>")[0]
+    form = f"{page}/new-subscription"
+    assert browse("teammate").get(form).status_code == 403
+    assert "is not valid" in owner.post(form, {"name": "a\nb/", "position": "earliest"}).content.decode()
+    assert owner.post(form, {"name": "billing", "position": "earliest"}).status_code == 302
+    assert "already exists" in owner.post(form, {"name": "billing", "position": "latest"}).content.decode()
+    broker.stats[topic] = {"publishers": [{"producerName": "p"}]}
+    assert 'id="unread"' not in text(owner, page)
+
+
+def test_a_topic_without_a_subscription_says_how_long_retention_keeps_its_messages(browse: Browse, broker: ConsoleBroker) -> None:
+    topic = "persistent://acme/orders/kept"
+    broker.real.add(topic)
+    broker.stats[topic] = {"publishers": [{"producerName": "p"}]}
+    set_policies(platform_actor(), "acme/orders", {"retention_time_min": 7 * 24 * 60, "retention_size_mb": -1})
+    page = text(browse("owner"), f"{NAMESPACE}/topics/kept")
+    assert "Retention does, for 7 d." in page
