@@ -68,6 +68,10 @@ class BookkeeperClient:
         """Those that are registered, also the ones that take no writes."""
         return self._bookies.registered()
 
+    def suspects(self) -> frozenset[str]:
+        """Bookies that failed and were not seen to answer since: they are chosen last."""
+        return self._bookies.suspects()
+
     async def create(
         self,
         *,

@@ -17,7 +17,8 @@ class Config:
     `bookie_bytes_max` bounds what is on its way to one bookie: one that takes nothing any more is replaced before it fills the
     memory. `ledger_bytes_max` bounds what one writer has appended and not confirmed: `writable` waits there. `racks` says which
     rack a bookie is in; with `require_racks` above 1, each entry has to be in so many. `failed_bookie_s`: so long a bookie that
-    failed is chosen only where there is no other one. `ssl_context`: speak TLS, which the bookie has to offer (it begins in
+    failed is chosen only where there is no other one, unless it answers when it is asked, `ask_failed_s` later, and twice as long
+    after each time that it failed again. `ssl_context`: speak TLS, which the bookie has to offer (it begins in
     clear, with a request to start it); `check_hostname`: the name in its certificate, where that is not the host that it
     registered.
     """
@@ -31,6 +32,7 @@ class Config:
     ledger_bytes_max: int = 16 * 1024 * 1024
     reads_at_once: int = 32
     failed_bookie_s: float = 1800.0
+    ask_failed_s: float = 10.0
     free_space_interval_s: float = 600.0
     reconnect_pause_s: float = 1.0
     racks: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Config:
             "bookie_bytes_max",
             "ledger_bytes_max",
             "reads_at_once",
+            "ask_failed_s",
             "free_space_interval_s",
             "reconnect_pause_s",
             "require_racks",

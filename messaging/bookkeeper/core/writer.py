@@ -152,8 +152,11 @@ class Writer:
         return self._bookie_failed(slot, status)
 
     def bookies_changed(self) -> list[WriterAction]:
-        """There may be bookies for slots without one."""
-        return self._change_ensemble() if self._failed_slots and self.state is WriterState.OPEN and not self._writing else []
+        """There may be bookies for slots without one; where there are none, those that were in them may be back."""
+        if not self._failed_slots or self.state is not WriterState.OPEN or self._writing:
+            return []
+        self._asked_again -= self._failed_slots
+        return self._change_ensemble() or self._ask_again()
 
     # --- what the metadata store answers -----------------------------------------------------------------------------------------
 
@@ -258,6 +261,8 @@ class Writer:
         ensemble = metadata.last_segment.ensemble
         changed = {slot for slot, bookie in enumerate(ensemble) if bookie != self._ensemble[slot]}
         self.metadata, self._ensemble = metadata, ensemble
+        for slot in changed:
+            self._failed_bookies.pop(ensemble[slot], None)
         self._failed_slots -= changed
         self._asked_again -= changed
         if self.state is WriterState.CLOSING:

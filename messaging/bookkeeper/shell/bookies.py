@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from random import SystemRandom
 
 from messaging.bookkeeper.config import Config
@@ -85,8 +86,18 @@ class _Peer:
         logger.info("the connection to bookie %s ended: %s", self._bookie, problem)
 
 
+@dataclass(slots=True)
+class _Failure:
+    """`ask_after_s`: so long a bookie has to have had no other failure until it is asked whether it answers."""
+
+    at_s: float
+    ask_after_s: float
+    answers: bool = False
+
+
 class Bookies:
-    """`changed` callbacks are called after bookies came or went, which may give a slot without a bookie one."""
+    """`changed` callbacks are called after bookies came or went, or one that failed answers again, which may give a slot without a
+    bookie one."""
 
     def __init__(self, config: Config, store: MetadataStore, chance: Callable[[], float] | None = None) -> None:
         self.config = config
@@ -96,20 +107,21 @@ class Bookies:
         self._known: dict[str, BookieAddress] = {}
         self._registered: dict[str, BookieAddress] = {}
         self._peers: dict[tuple[str, type[BookieConnection]], _Peer] = {}
-        self._failed_until_s: dict[str, float] = {}
+        self._failures: dict[str, _Failure] = {}  # of each bookie the last one
         self._free_bytes: dict[str, int] = {}
-        self._listing: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stale = asyncio.Event()
 
     async def start(self) -> None:
         await self._list()
         self._store.watch_bookies(self._stale.set)
-        self._listing = asyncio.get_running_loop().create_task(self._follow())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._follow()), loop.create_task(self._ask_failed())]
 
     async def stop(self) -> None:
-        if self._listing is not None:
-            self._listing.cancel()
-            await asyncio.gather(self._listing, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
 
     def registered(self) -> list[BookieAddress]:
@@ -149,14 +161,23 @@ class Bookies:
     # --------------------------------------------------------------------------------------------------------------------
 
     def failed(self, bookie: str) -> None:
-        """It is chosen for new ledgers only where there is no other one, for a while."""
-        self._failed_until_s[bookie] = asyncio.get_running_loop().time() + self.config.failed_bookie_s
+        """It is chosen for new ledgers only where there is no other one, until it answers, or for a while."""
+        now, before = asyncio.get_running_loop().time(), self._failures.get(bookie)
+        if before is None:
+            self._failures[bookie] = _Failure(now, self.config.ask_failed_s)
+        elif before.answers:
+            self._failures[bookie] = _Failure(now, min(2 * before.ask_after_s, self.config.failed_bookie_s))
+        else:
+            before.at_s = now
 
     def suspects(self) -> frozenset[str]:
-        now = asyncio.get_running_loop().time()
-        for bookie in [bookie for bookie, until_s in self._failed_until_s.items() if until_s <= now]:
-            del self._failed_until_s[bookie]
-        return frozenset(self._failed_until_s)
+        """Bookies that failed and were not seen to answer since."""
+        if not self._failures:
+            return frozenset()
+        over_s = asyncio.get_running_loop().time() - self.config.failed_bookie_s
+        for bookie in [bookie for bookie, failure in self._failures.items() if failure.at_s <= over_s]:
+            del self._failures[bookie]
+        return frozenset(bookie for bookie, failure in self._failures.items() if not failure.answers)
 
     def ensemble(self, size: int, write_quorum: int) -> tuple[str, ...]:
         """Raises `NotEnoughBookies`."""
@@ -215,6 +236,26 @@ class Bookies:
                 logger.warning("the list of bookies could not be read: %s", error)
                 self._stale.set()
                 await asyncio.sleep(self.config.reconnect_pause_s)
+
+    async def _ask_failed(self) -> None:
+        """Writers that go on without a bookie learn that it is back, or that there is another one."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self.config.ask_failed_s)
+            for bookie in self.suspects() & self._registered.keys():
+                failure = self._failures[bookie]
+                if loop.time() >= failure.at_s + failure.ask_after_s:
+                    answered = self._answers_again(failure)
+                    self._peer(bookie).call(lambda peer, answered=answered: peer.disk_space(answered), answered, 0)  # type: ignore[misc]
+
+    def _answers_again(self, failure: _Failure) -> Callable[[Answer], None]:
+        def take(answer: Answer) -> None:
+            if answer.status is Status.OK:
+                failure.answers = True
+                for changed in list(self.changed):
+                    changed()
+
+        return take
 
     def _measure(self) -> None:
         for bookie in [address.bookie for address in self.registered() if address.problem is None]:

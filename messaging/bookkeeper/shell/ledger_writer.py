@@ -17,6 +17,9 @@ from messaging.bookkeeper.shell.bookies import Bookies
 from messaging.bookkeeper.shell.metadata_writes import write_for
 from messaging.bookkeeper.shell.reading import read_entries
 
+# What is wrong is not the bookie, or nothing is.
+_NO_FAILURE = (Status.OK, Status.FENCED, Status.UNAUTHORIZED, Status.BAD_REQUEST, Status.BAD_VERSION)
+
 
 class LedgerWriter:
     """The one writer of a ledger. Made by `BookkeeperClient.create`.
@@ -124,8 +127,8 @@ class LedgerWriter:
     # --------------------------------------------------------------------------------------------------------------
 
     def _choose(self, ensemble: tuple[str, ...], slots: Set[int], avoid: Set[str]) -> dict[int, str]:
-        for bookie in avoid:
-            self._bookies.failed(bookie)
+        # One that failed and answers again is as good as another one.
+        avoid = self._bookies.suspects().intersection(avoid)
         return self._bookies.replacements(ensemble, slots, avoid, self._machine.metadata.write_quorum)
 
     def _take(self, actions: Iterable[WriterAction]) -> None:
@@ -151,6 +154,8 @@ class LedgerWriter:
         slot, bookie, entry_id = action.slot, action.bookie, action.entry_id
 
         def answered(answer: Answer) -> None:
+            if answer.status not in _NO_FAILURE:
+                self._bookies.failed(bookie)
             self._take(self._machine.added(slot, bookie, entry_id, answer.status, action.attempt))
 
         def later(answer: Answer) -> None:

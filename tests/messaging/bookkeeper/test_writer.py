@@ -185,11 +185,43 @@ def test_a_slot_without_a_bookie_gets_one_when_there_is_one() -> None:
     spares: list[str] = []
     writer = writer_with(spares)
     writer.append(b"x")
-    writer.added(2, "c", 0, Status.TIMED_OUT)
+    writer.added(2, "c", 0, Status.IO_ERROR)
     assert writer.bookies_changed() == []
     spares.append("d")
     written(writer, writer.bookies_changed())
     assert not writer.degraded and writer.metadata.last_segment.ensemble == ("a", "b", "d")
+
+
+def test_a_bookie_that_is_back_gets_what_is_appended_where_there_is_no_other_one() -> None:
+    """It got nothing more until the ledger ended, so one more failure held the ledger up, or ended it."""
+    writer = writer_with([])
+    writer.append(b"x")
+    assert writer.added(2, "c", 0, Status.TIMED_OUT) == [] and writer.degraded
+    assert set(sent(writer.append(b"y")[1])) == {("a", 1), ("b", 1)}
+    assert sent(writer.bookies_changed()) == [("c", 0), ("c", 1)] and not writer.degraded
+    attempt = 1
+    assert writer.added(2, "c", 0, Status.TIMED_OUT, attempt) == [] and writer.degraded
+    assert sent(writer.bookies_changed()) == [("c", 0), ("c", 1)], "whenever something changed"
+    assert ok(writer, 0, 0, 2) == [Confirmed(0)]
+
+
+def test_a_bookie_that_is_back_may_replace_another_one() -> None:
+    back = list[str]()
+
+    def choose(ensemble: tuple[str, ...], slots: Set[int], avoid: Set[str]) -> dict[int, str]:
+        left = [spare for spare in ("d", *back) if (spare not in avoid or spare in back) and spare not in ensemble]
+        return dict(zip(sorted(slots), left, strict=False))
+
+    writer = Writer(STORED, DIGEST, choose)
+    writer.append(b"x")
+    written(writer, writer.added(2, "c", 0, Status.TIMED_OUT))
+    assert writer.metadata.last_segment.ensemble == ("a", "b", "d")
+    assert writer.added(2, "d", 0, Status.CONNECTION_LOST) == [] and writer.degraded
+    back.append("c")
+    assert sent(written(writer, writer.bookies_changed())) == [("c", 0)] and not writer.degraded
+    assert writer.metadata.last_segment.ensemble == ("a", "b", "c")
+    assert writer.added(1, "b", 0, Status.CONNECTION_LOST) == []
+    assert ok(writer, 0, 0, 2) == [Confirmed(0)]
 
 
 def test_a_fenced_writer_confirms_nothing_more() -> None:

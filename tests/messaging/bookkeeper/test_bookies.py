@@ -1,0 +1,34 @@
+"""Which bookies are suspected, and for how long."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from messaging.bookkeeper.shell.ledger_writer import LedgerWriter
+from tests.support.bookkeeper.fake_bookie import FakeCluster
+from tests.support.waiting import eventually
+
+
+def replaced(writer: LedgerWriter, bookie: str) -> bool:
+    return bookie not in writer.metadata.last_segment.ensemble
+
+
+async def test_a_bookie_that_answers_again_is_used_again(cluster: FakeCluster) -> None:
+    """A ledger whose bookies had failed one after the other, long ago and not at once, had none left."""
+    await cluster.add()
+    client = await cluster.client(request_timeout_s=0.2, ask_failed_s=0.05)
+    writer = await client.create()
+    at_first = set(writer.metadata.last_segment.ensemble)
+    (spare,) = set(cluster.bookies) - at_first
+    for name in [*sorted(at_first), spare, *sorted(at_first)]:
+        out = cluster.bookies[name]
+        out.silent = True
+        before = writer.metadata.last_segment.ensemble
+        await writer.append(b"goes on with the others")
+        if name in before:
+            await eventually(partial(replaced, writer, name))
+        out.silent = False
+        await eventually(lambda: not client.suspects())
+        assert not writer.degraded
+    assert (await writer.close()).last_entry_id == 6
+    await client.stop()
