@@ -10,6 +10,7 @@ import pytest
 
 from tests.compat.stock import Stock
 from tests.support.brokers.standalone import Standalone
+from tests.support.dividing import when_the_group_ends
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
         MAGNETAR_SPARK_ROWS_MIN="0",
     )
     platform.start()
+    when_the_group_ends(platform.close)
     yield platform
     platform.close()
 
@@ -33,6 +35,8 @@ def whole_platform(request: pytest.FixtureRequest) -> None:
     """Each test that drives a shared platform has all of it, whatever the one before left killed or standing still."""
     for name in {"standalone", "platform"} & set(request.fixturenames):
         if isinstance(shared := request.getfixturevalue(name), Standalone):
+            if shared.closed:  # at the end of a group that this test is not of
+                shared.start()
             shared.make_whole()
 
 

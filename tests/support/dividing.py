@@ -6,6 +6,7 @@ Groups begin first, and what is likely to take longest before the others, so tha
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
@@ -32,6 +33,24 @@ class ByGroupAndModule(LoadGroupScheduling):  # type: ignore[misc]
                 del workload[part]
         super().remove_node(node)
         return ended
+
+
+_endings: list[Callable[[], None]] = []
+
+
+def when_the_group_ends(end: Callable[[], None]) -> None:
+    """Calls `end` once when this worker has run the last test of the group that it is at. What lives as long as the session costs
+    until its end: a platform that does nothing 6 % of a processor, four bookies 2 %."""
+    _endings.append(end)
+
+
+def after_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Only where tests are sorted: elsewhere the group may go on."""
+    if not _endings or not item.config.getoption("loadgroup", default=False):
+        return
+    if nextitem is None or _part(nextitem) != _part(item):
+        while _endings:
+            _endings.pop()()
 
 
 def sort(items: list[pytest.Item]) -> None:

@@ -66,8 +66,10 @@ class Standalone:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_", "PYTEST"))}
         self.environment = kept | variables
         self.ready: dict[str, Any] = {}
+        self.closed = False
 
     def start(self) -> Standalone:
+        self.closed = False
         with (self.folder.parent / f"{self.folder.name}.output").open("ab") as output:
             command = [str(self.program), "standalone", *self.arguments]
             # Where nothing of the checkout is, which a program might find beside itself.
@@ -135,6 +137,7 @@ class Standalone:
         return [pid for pid in pids if lock.alive(pid)]
 
     def close(self) -> None:
+        self.closed = True
         if self.process.poll() is None:
             self.process.terminate()
             try:
