@@ -56,6 +56,8 @@ def answer(
             if row.state == "draining":
                 return NotNow(f"{row.bundle} is being handed over to another broker", passes=True)
             return Here(row) if mine else There(owners.sessions[row.broker_id], owner=True)
+        if not row.pinned and owners.refuses(row):
+            return NotNow(f"broker {row.broker_id} is gone, and another one is about to take over {row.bundle}", passes=True)
     # All that it overlaps has to be free, not only where the topic lies: bundles may have been cut meanwhile.
     for other in owners.overlapping(bundle):
         if other.state != "free" and other.broker_id != broker_id and (owners.is_live(other) or other.pinned):

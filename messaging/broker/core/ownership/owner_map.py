@@ -148,6 +148,11 @@ class OwnerMap:
         session = self.sessions.get(row.broker_id)
         return session is not None and self.runs(session) and session.session == row.session and row.state != "free"
 
+    def refuses(self, row: OwnershipRow) -> bool:
+        """Whether the session that owns it has not ended, and runs no more."""
+        session = self.sessions.get(row.broker_id)
+        return session is not None and session.live and session.session == row.session and not self.runs(session)
+
     def runs(self, session: BrokerSession) -> bool:
         return session.live and (session.broker_id, session.session) not in self.refusing
 

@@ -40,9 +40,12 @@ class CutOff:
     async def look(self) -> None:
         """Again and again, since clients come back that do not know it yet."""
         member = self._member
-        others = [each for each in member.other_sessions() if each.serves]
-        if member.renews or not others:
+        if member.renews:
             member.goes_on = None
+            return
+        # Also those that were gone, or not ready, when the metadata last answered: they may be back, and nobody told this broker.
+        others = [each for each in member.owners.sessions.values() if each.broker_id != member.broker_id]
+        if not others:
             return
         answers = await asyncio.gather(*map(self._ask, others))
         takers = [each for each, seen in zip(others, answers, strict=True) if seen is not None and not self._lives(seen)]
@@ -55,7 +58,9 @@ class CutOff:
             await self._let_go()
 
     async def _ask(self, other: BrokerSession) -> BrokersSeen | None:
-        rpc_url = other.addresses["rpc_url"]
+        rpc_url = other.addresses.get("rpc_url", "")
+        if not rpc_url:
+            return None
         try:
             return await self._others.perform(rpc_url, BROKERS_LIST, Request(), rpc_url, TIMEOUT_S)
         except MagnetarError:

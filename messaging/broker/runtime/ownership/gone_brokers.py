@@ -38,6 +38,7 @@ class GoneBrokers:
         others = [each for each in self._member.other_sessions() if each.serves]
         there = await asyncio.gather(*map(listens, others))
         gone = [each for each, listening in zip(others, there, strict=True) if listening is False]
+        self._member.refused_by(set(map(_key, gone)))  # whoever asks for its topics waits, and is not sent there any more
         self._refusals = Counter({_key(each): self._refusals[_key(each)] + 1 for each in gone})
         before = sum(each.broker_id < self._member.broker_id for each in others if each not in gone)
         for each in gone:

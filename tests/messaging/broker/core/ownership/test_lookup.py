@@ -119,6 +119,18 @@ def test_nobody_is_sent_to_a_broker_on_whose_port_nothing_listens(sent: bool) ->
     assert _ask(owners, me="b1", sent=sent) == There(owners.sessions["b3"], owner=True), "it is back"
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_whoever_asks_for_a_bundle_of_a_broker_that_is_gone_waits_for_the_next_owner(sent: bool) -> None:
+    """Its session has not ended yet: nobody could acquire the bundle, and clients that are sent there find nobody."""
+    owners = _owners(_row(LOWER, "b3", 1))
+    owners.refusing = {("b3", 1)}
+    answered = _ask(owners, me="b1", sent=sent)
+    assert isinstance(answered, NotNow) and answered.passes and "b3" in answered.why
+    ended = [session._replace(live=False) if session.broker_id == "b3" else session for session in owners.sessions.values()]
+    owners.apply(OwnershipChanges([], ended, 1, more=False))
+    assert isinstance(_ask(owners, me="b1", sent=sent), Acquire | There)
+
+
 def test_its_own_pinned_bundle_a_broker_takes_back_wherever_placement_would_put_it() -> None:
     bundle = _one_for("b2")
     assert _ask(_owners(_row(bundle, "b1", 1, session=0, pinned=True)), bundle) == Acquire(bundle)

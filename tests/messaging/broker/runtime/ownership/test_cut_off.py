@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -109,6 +109,18 @@ async def test_clients_stay_while_the_metadata_answer_nobody(world: World) -> No
         world.others(listener.getsockname()[1])
         world.clock.now_ms += LEASE_MS
         assert not await _let_go(world)
+
+
+@pytest.mark.parametrize("changed", [{"live": False, "closed": True}, {"addresses": {MACHINE: "m"}}], ids=["gone", "not ready"])
+async def test_clients_go_where_the_other_broker_was_not_there_when_the_metadata_last_answered(
+    world: World, changed: dict[str, Any]
+) -> None:
+    """Seen: it had just started again, at another address, and clients waited for the end of the cut."""
+    world.others(1)
+    sessions = [each._replace(**changed) if each.broker_id == "b2" else each for each in world.member.owners.sessions.values()]
+    world.member.owners.apply(OwnershipChanges([], sessions, 0, more=False))
+    world.clock.now_ms += LEASE_MS
+    assert await _let_go(world)
 
 
 async def test_clients_stay_where_there_is_no_other_broker(world: World) -> None:
