@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from admin_ui.formatting import exact
+from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.delayed import DelayedBucket
 from messaging.times import EPOCH, TIME_MS_MAX
@@ -52,4 +52,5 @@ def _span(title: str, buckets: Sequence[DelayedBucket]) -> Span:
 def _when(bucket: DelayedBucket) -> str:
     """To the minute."""
     begin = timezone.localtime(EPOCH + timedelta(milliseconds=min(bucket.from_ms, TIME_MS_MAX - DAY_MS)))
-    return f"{begin:%Y-%m-%d %H:%M %Z}" if bucket.until_ms is not None else f"after {begin:%Y-%m-%d %H:%M %Z}"
+    text = f"{begin:%Y-%m-%d %H:%M %Z}"
+    return text if bucket.until_ms is not None else gettext("after {time}").format(time=text)

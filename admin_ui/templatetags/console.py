@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django import template
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -26,6 +27,12 @@ def in_form(value: float | None, form: str) -> str:
     """`form`: count, size, span, rate (messages a second) or throughput (bytes a second)."""
     per_s = "/s" if form in ("rate", "throughput") and value is not None else ""
     return f"{getattr(figures, 'size' if form == 'throughput' else form)(value)}{per_s}"
+
+
+@register.filter
+def utc(value: date | None, form: str) -> str:
+    """A day, month or hour of what is billed, which goes by UTC whoever reads it; `form` as of Django's `date`."""
+    return date_format(value.astimezone(UTC) if isinstance(value, datetime) else value, form) if value else ""
 
 
 @register.filter

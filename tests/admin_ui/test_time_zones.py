@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from admin_ui.moves.forms import ResetForm
 from admin_ui.templatetags.console import moment
@@ -141,3 +144,21 @@ def test_no_other_name_is_a_zone(browse: Browse, name: str) -> None:
     assert "From (UTC)" in text(client, "/tenants/acme/audit")
     assert client.post("/account/time-zone", {"time_zone": name}).status_code == 200
     assert User.objects.get(username="owner").time_zone == ""
+
+
+def test_what_is_billed_goes_by_utc_whoever_reads_it() -> None:
+    """A month of bills began in the month before for readers in America, under a head that said UTC."""
+    page = Template('{% load console %}{{ at|utc:"Y-m" }} {{ at|utc:"Y-m-d H:i" }} {{ day|utc:"F Y" }} {{ none|utc:"Y" }}|')
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    for zone in ("America/Los_Angeles", "Pacific/Kiritimati", "UTC"):
+        with timezone.override(zone):
+            shown = page.render(Context({"at": at, "day": at.date(), "none": None}))
+            assert shown == "2026-03 2026-03-01 00:00 March 2026 |"
+    with translation.override("de"):
+        assert page.render(Context({"at": at, "day": at.date(), "none": None})).endswith("März 2026 |")
+
+
+def test_no_page_shows_an_hour_in_the_zone_of_the_reader_without_saying_so() -> None:
+    """Django's filter `date` does so with moments: `moment` names the zone, `utc` goes by UTC."""
+    for path in (Path(__file__).parents[2] / "admin_ui" / "templates" / "admin_ui").rglob("*.html"):
+        assert not re.search(r"""\|date:["'][^"']*[HGhgiP]""", path.read_text()), path
