@@ -81,13 +81,12 @@ def build(root: Path, folder: Path, made_at_s: int) -> None:
 
 
 def changes(changelog: str, name: str) -> str:
-    """The part of the changelog about the version `name`; before it has a heading of its own, what is unreleased."""
+    """The part of the changelog about the version `name`."""
     parts = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
     titled = {part.partition("\n")[0].split()[0]: part.partition("\n")[2].strip() for part in parts}
-    for title in (name, "Unreleased"):
-        if titled.get(title):
-            return f"# Magnetar {name}\n\n{titled[title]}\n"
-    raise Refused(f"CHANGELOG.md has nothing about {name}: add a section `## {name}`")
+    if titled.get(name):
+        return f"# Magnetar {name}\n\n{titled[name]}\n"
+    raise Refused(f"CHANGELOG.md has nothing about {name}: add a section `## {name}`, or name its version in pyproject.toml")
 
 
 def possible_in(unpacked: Path) -> bool:

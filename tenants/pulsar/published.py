@@ -126,7 +126,10 @@ _INSTEAD = (
     ),
     ("resource", "there are no resource groups: limit rates by policies of namespaces and topics"),
     ("ntryFilters", "there are no plug-ins in the broker: filter in the consumer"),
-    ("bookie", "there are no bookies: the broker stores messages itself"),
+    (
+        "bookie",
+        "bookies, where there are any, are administered by BookKeeper's own tools, and brokers go by no racks of theirs",
+    ),
     ("dispatcherPause", "the broker always stores acknowledgements: leave it out"),
     ("{bundle}", "bundles go with their namespace: delete the topics, or the namespace"),
     ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),

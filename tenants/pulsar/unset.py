@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.methods import SUBSCRIPTIONS_LIST
 from messaging.adminrpc.topics import TopicRef
-from messaging.errors import NotFound, SubscriptionNotFound
+from messaging.bookkeeper_url import is_bookkeeper
+from messaging.errors import NotFound, PreconditionFailed, SubscriptionNotFound
 from messaging.policies.pulsar_unset import APPLIED, Unset
 from tenants import broker
 from tenants.http.views import View, done, flag, route, value_or_nothing
@@ -86,10 +87,14 @@ def _no_group(request: HttpRequest, group: str) -> NoReturn:
 
 
 def _no_racks(request: HttpRequest) -> dict[str, Any]:
+    """Where messages are on bookies, too: brokers go by no racks."""
     return {}
 
 
 def _no_bookies(request: HttpRequest) -> dict[str, Any]:
+    """Raises `PreconditionFailed` where there are some, which only BookKeeper's own tools list."""
+    if is_bookkeeper(django_settings.MAGNETAR.ledger_url):
+        raise PreconditionFailed("messages are on bookies, which are not listed here: use `bookkeeper shell listbookies -rw`")
     return {"bookies": []}
 
 

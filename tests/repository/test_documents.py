@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,10 @@ def test_every_decision_is_listed(repository: Path) -> None:
     folder = repository / "docs" / "adr"
     listed = set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
     assert listed == {page.name for page in folder.glob("[0-9]*.md")}
+
+
+def test_the_changelog_begins_with_the_version_that_a_release_would_have(repository: Path) -> None:
+    """`make release` takes what changed from there."""
+    version = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    changelog = (repository / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", changelog, flags=re.MULTILINE)[0].split()[0] == version

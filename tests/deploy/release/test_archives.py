@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("release")]
 
 CHANGELOG = """# Changelog
 
-## Unreleased
-
-- Not out yet.
+## 1.2.0
 
 ## 1.1.0 - 2026-12-01
 
@@ -138,9 +136,9 @@ def test_there_is_no_release_of_what_is_not_committed(tmp_path: Path) -> None:
 def test_what_changed_is_the_section_of_the_version() -> None:
     assert changes(CHANGELOG, "1.1.0") == "# Magnetar 1.1.0\n\n### New\n\n- Something.\n"
     assert changes(CHANGELOG, "1.0.0") == "# Magnetar 1.0.0\n\n- The first.\n"
-    assert changes(CHANGELOG, "1.2.0") == "# Magnetar 1.2.0\n\n- Not out yet.\n"
-    with pytest.raises(Refused, match=r"add a section `## 3.0.0`"):
-        changes("# Changelog\n\n## Unreleased\n\n## 2.0.0\n\n- Older.\n", "3.0.0")
+    for without in ("1.2.0", "3.0.0"):
+        with pytest.raises(Refused, match=rf"add a section `## {without}`"):
+            changes(CHANGELOG, without)
 
 
 # --- what is installed from it ---
