@@ -101,6 +101,20 @@ def test_what_is_wrong_with_a_page_is_noticed(visit: Callable[..., Page]) -> Non
     assert "the focus is caught" in " ".join(unreachable(page))
 
 
+def test_a_dialog_takes_the_focus_and_returns_it_to_what_opened_it(visit: Callable[..., Page]) -> None:
+    page = visit("owner", NAMESPACE)
+    opens = page.get_by_role("button", name="Jump to")
+    press(page, opens)
+    expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(opens).to_be_focused()
+    press(page, page.get_by_role("link", name="Policies").first, "?")  # the list of shortcuts
+    expect(page.locator("dialog[open]")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    expect(page.get_by_role("link", name="Policies").first).to_be_focused()
+
+
 def test_a_topic_is_made(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     page = visit("owner", NAMESPACE)
     page.keyboard.press("c")
