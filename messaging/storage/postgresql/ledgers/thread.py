@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 SETTING = "ledger_url"
 WHAT = "the ledger store in PostgreSQL"
-COMMIT_BYTES_MAX = 1 << 20
+COMMIT_BYTES_MAX = 2 << 20  # half of it costs a quarter more CPU for a message of large batches, and neighbours wait as long
 ITEMS_MAX = 1000  # of one commit; they are answered in one turn of the event loop
 ATTEMPTS_MAX = 12
 SETTLE_S = 5.0  # how long a lost commit is looked for before its appends fail
