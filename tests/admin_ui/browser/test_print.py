@@ -26,3 +26,4 @@ def test_figures_of_a_bill_are_whole_on_paper_and_heads_of_lists_are_printed(
     assert figures and max(figures) < 70 and names < 70
     page.goto("/tenants/acme/invoices")
     assert page.get_by_role("columnheader", name="Number").inner_text().strip() == "Number"
+    assert page.locator("table.table tbody tr").first.evaluate("row => row.offsetHeight") < 50  # no word is broken
