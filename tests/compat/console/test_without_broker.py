@@ -51,7 +51,7 @@ def drag(page: Page) -> None:
 
 def test_while_the_broker_stands_still_each_says_so(pages: dict[str, Page]) -> None:
     redrive = pages["redrive"]
-    redrive.get_by_role("button", name="Start").click(no_wait_after=True)
+    redrive.get_by_role("button", name="Start", exact=True).click(no_wait_after=True)
     drag(pages["timeline"])
     for path in LATER:
         expect(pages[path].get_by_role("main")).to_contain_text(AWAY, timeout=GOES_ON_MS)
@@ -72,5 +72,5 @@ def test_once_the_broker_was_killed_and_is_back_each_goes_on(pages: dict[str, Pa
     expect(pages["timeline"].locator(".timeline-preview").first).to_contain_text("It continues with", timeout=GOES_ON_MS)
     redrive = pages["redrive"]
     if "did not respond" in redrive.get_by_role("main").inner_text():  # nothing was started
-        redrive.get_by_role("button", name="Start").click()
+        redrive.get_by_role("button", name="Start", exact=True).click()
     expect(redrive.locator("#redrives tbody tr").first).to_contain_text("Done", timeout=GOES_ON_MS)

@@ -48,7 +48,7 @@ def test_pages_say_since_when_the_worker_stands_still_and_what_waits_for_it(page
     expect(pages["/now"].get_by_role("main")).to_contain_text("The worker does not run tasks.", timeout=GOES_ON_MS)
     expect(pages["/platform"].get_by_role("main")).to_contain_text("Not running tasks", timeout=GOES_ON_MS)
     redrives = pages[REDRIVES]
-    redrives.get_by_role("button", name="Start").click()
+    redrives.get_by_role("button", name="Start", exact=True).click()
     expect(redrives.get_by_role("status").filter(has_text="The redrive was started")).to_be_visible()
     expect(redrives.locator("#redrives tbody tr").first).to_contain_text("Running")
     expect(redrives.locator("#worker-away")).to_contain_text("Redrives stand still")
