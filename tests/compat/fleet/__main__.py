@@ -64,7 +64,7 @@ def main() -> int:
     print(
         f"kept: {campaign.receipts} receipts and {campaign.acknowledged} answered acknowledgements (seed {chosen.seed}; {rounds})"
     )
-    for what, took_s in sorted(campaign.again_s.items()):
+    for what, took_s in sorted((what, took_s) for what, took_s in campaign.again_s.items() if took_s):
         median, p99 = statistics.median(took_s), share(took_s, 0.99)
         print(f"first receipt after {what}: median {median:.2f} s, p99 {p99:.2f} s, of {len(took_s)} topics")
     return 0

@@ -67,7 +67,14 @@ class Campaign:
     # --- what faults ask
 
     def a_broker(self) -> str:
-        return self.chance.choice(self.platform.names)
+        """One with topics, which something can happen to: one that has just started may have none yet."""
+        serving = [name for name in self.platform.names if self.topics_of(name)]
+        return self.chance.choice(serving or self.platform.names)
+
+    def two_brokers(self) -> list[str]:
+        """The first one with topics."""
+        one = self.a_broker()
+        return [one, self.chance.choice([name for name in self.platform.names if name != one])]
 
     def a_topic(self) -> str:
         return self.chance.choice(sorted(publisher.topic for publisher in self.publishers if publisher.persistent))

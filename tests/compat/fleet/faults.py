@@ -162,7 +162,7 @@ def cut_from_clients(campaign: Campaign) -> None:
 
 def cut_from_a_broker(campaign: Campaign) -> None:
     """Two brokers do not reach each other."""
-    one, other = campaign.chance.sample(campaign.platform.names, 2)
+    one, other = campaign.two_brokers()
     with _cut(campaign, one, other) as begun_s:
         campaign.again(begun_s, after="cut between two brokers")
         campaign.wait(campaign.lasts_s())
@@ -171,7 +171,7 @@ def cut_from_a_broker(campaign: Campaign) -> None:
 
 def cut_and_kill(campaign: Campaign) -> None:
     """One is cut from the metadata, and another one killed meanwhile."""
-    one, other = campaign.chance.sample(campaign.platform.names, 2)
+    one, other = campaign.two_brokers()
     with _cut(campaign, one, POSTGRESQL) as begun_s:
         campaign.wait(campaign.chance.uniform(0, LEASE_S))
         send_signal(campaign.platform, other, signal.SIGKILL)
