@@ -28,6 +28,7 @@ from tests.compat.receipts import Deliveries, Receipts, Sent
 from tests.support.waiting import eventually_sync
 
 PARTITIONS, PLAIN, BUNDLES = 8, 4, 16
+SLOW_S = 5.0  # from that on it is said which topic went on last
 QUIET_S = 10.0  # Go's client acknowledges one message at a time, and each waits for a commit
 BACKLOG_S = 20
 FLEET, ONCE = "persistent://public/fleet", "persistent://public/once"  # the second one drops duplicates
@@ -133,6 +134,12 @@ class Campaign:
                 each for each in self.publishers if each.topic not in others_than and (topics is None or each.topic in topics)
             ]
             self.again_s[after] += [each.first_s - since_s for each in measured]
+            last = max(measured, key=lambda each: each.first_s, default=None)
+            if last is not None and last.first_s - since_s > SLOW_S:
+                took_s = sorted(each.first_s - since_s for each in measured)
+                self._progress(
+                    f"{after}: {last.topic} after {took_s[-1]:.1f} s, half of {len(took_s)} after {took_s[len(took_s) // 2]:.1f} s"
+                )
 
     def _told_to_others(self, topic: str) -> str:
         """Whether it is the topic, or its publisher."""
@@ -201,7 +208,7 @@ class Campaign:
         self._stock = pulsar.Client(
             self.platform.broker_url,
             authentication=pulsar.AuthenticationToken(self.platform.admin_token),
-            logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, str(self.folder / "client.log")),
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Info, str(self.folder / "client.log")),
         )
         # Partitions one by one: a publisher of its own tells when each goes on.
         parts = [part for topic in self.topics for part in _parts(topic)]

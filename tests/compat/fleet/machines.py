@@ -158,7 +158,7 @@ class Machines:
             "WEB_INTERNAL_HOST": here,
             "WEB_INTERNAL_PORT": "7651",
             "WEB_INTERNAL_URL": f"https://{here}:7651",
-            "LOG_LEVEL": "warning",
+            "LOG_LEVEL": "info",
         }
 
     def _run(self, name: str, kind: str, settings: dict[str, str], machine: str = "") -> None:
