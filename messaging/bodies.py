@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from messaging.errors import InvalidValue
+from messaging.json_types import decoder_of
 from messaging.limits.depth import too_deep
 from messaging.limits.json_values import check_values
 from messaging.limits.model import SHOWN_CHARACTERS
@@ -64,7 +65,7 @@ def decode(raw: bytes, kind: type[T]) -> T:
     """JSON as `kind`. Fields that it does not have are skipped, and limits are not checked. Raises `InvalidValue`, `NotJson`."""
     check_values(raw)
     try:
-        return msgspec.json.decode(raw, type=kind, strict=False)
+        return decoder_of(kind, strict=False).decode(raw)
     except msgspec.ValidationError as error:
         raise InvalidValue(f"the request body is not valid: {explain(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -89,6 +90,7 @@ def convert(given: Mapping[str, Any], kind: type[S]) -> S:
     }
     check_fields(kind, tidy)  # before anything that a value too large could make slow
     try:
+        decoder_of(kind, strict=False)
         body = msgspec.convert(tidy, kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidValue(explain(error, kind)) from None

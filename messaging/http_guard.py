@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -32,6 +33,15 @@ class HostView(Protocol):
     @property
     def allowed_hosts(self) -> Collection[str]:
         """Further names; one that begins with a dot stands for everything below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Names of a listener for our own processes: the address that it binds to, the one that others are told, and more."""
+
+    host: str
+    client_host: str
+    allowed_hosts: tuple[str, ...]
 
 
 def check_host(host_header: str | None, settings: HostView) -> str | None:

@@ -25,6 +25,7 @@ from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.caller import current_caller
 from messaging.internal_tls import InternalClientTls, require_service
+from messaging.json_types import decoder_of
 from messaging.local_caller import is_loopback
 from messaging.settings import INTERNAL_TLS
 
@@ -207,14 +208,14 @@ def decode_answer(method: Method[R, A], status: int, content: bytes) -> A:
     if status != 200:
         raise _error_of(status, content)
     try:
-        return msgspec.json.decode(content, type=method.answer)
+        return decoder_of(method.answer).decode(content)
     except msgspec.DecodeError as error:
         raise errors.MagnetarError(f"the broker's response to {method.name} is not valid: {error}") from None
 
 
 def _error_of(status: int, content: bytes) -> errors.MagnetarError:
     try:
-        answer = msgspec.json.decode(content, type=_ErrorAnswer)
+        answer = decoder_of(_ErrorAnswer).decode(content)
     except msgspec.DecodeError:
         answer = _ErrorAnswer(message=f"the broker answered with HTTP status {status}")
     error = errors.from_code(answer.code, answer.message)

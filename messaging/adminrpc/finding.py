@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -53,6 +53,10 @@ class BrokerChoice:
     def ws_urls(self) -> list[str]:
         """Where WebSockets may be passed on to, the best first: to those that the settings name, or else as brokers tell."""
         urls = list(self._settings.broker_ws_urls) or [broker.ws_url for broker in self.seen() if broker.live and broker.ws_url]
+        return self.best_first(urls)
+
+    def best_first(self, urls: Iterable[str]) -> list[str]:
+        """Those that did not answer lately come last."""
         avoided = self._still_avoided()
         return sorted(urls, key=lambda url: url in avoided)
 

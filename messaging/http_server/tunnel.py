@@ -34,14 +34,15 @@ HEAD_BYTES_MAX = 32 << 10  # of the response
 RETRY_AFTER_S = 1
 _HIDDEN = frozenset({b"cookie"})  # the console's session is no business of the other listener
 
-Dial = Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
+TurnedAway = Callable[[], None]
+Dial = Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[TurnedAway]]
 
 logger = logging.getLogger(__name__)
 
 
 class Tunnels:
     """Of one listener. `dial` connects to the other listener, by the protocol that it is given, and raises `OSError` if that is not
-    possible."""
+    possible. What it returns is called if the listener that it found cannot serve the WebSocket: it says 503, or nothing."""
 
     def __init__(self, prefix: str, dial: Dial, tunnels_max: int, stall_s: float, trusted_proxies: Sequence[str] = ()) -> None:
         self._prefix = prefix.encode("ascii")
@@ -96,12 +97,13 @@ class Tunnel:
         self._tunnels = tunnels
         self._state = state
         self._left = False
+        self._turned_away: TurnedAway | None = None  # until there is an answer
         self._timer: asyncio.TimerHandle | None = None  # while it opens, and while it ends
 
     async def dial(self) -> None:
         try:
             async with asyncio.timeout(self.bounds.transfer_s):
-                await self._tunnels.dial(lambda: self.target)
+                self._turned_away = await self._tunnels.dial(lambda: self.target)
         except (OSError, TimeoutError) as error:
             logger.warning("a WebSocket cannot be passed on", extra={"reason": str(error) or type(error).__name__})
             if not self.client.gone:
@@ -109,13 +111,26 @@ class Tunnel:
         if not self.client.reads and not self._left:
             self._cut_later()
 
-    def accepted(self) -> None:
+    def answered(self, status: bytes) -> None:
+        if status == b"503":
+            self._turn_away()
+        self._turned_away = None
+        if status == b"101":
+            self._accepted()
+
+    def _turn_away(self) -> None:
+        turned_away, self._turned_away = self._turned_away, None
+        if turned_away is not None:
+            turned_away()
+
+    def _accepted(self) -> None:
         self._keep()
         self.client.reads = True
         self.client.resume()
 
     def ended(self, end: TunnelEnd) -> None:
         """The connection of `end` is gone: the other one has the time of a transfer to take what is left."""
+        self._turn_away()  # if there was no answer
         transport = end.other.transport
         if transport is not None and not end.other.gone:
             transport.close()
@@ -258,8 +273,7 @@ class TargetEnd(TunnelEnd):
         if b"\r\n\r\n" in self._response:
             response, self._response = bytes(self._response), None
             self.other.write(response)
-            if response.startswith(b"HTTP/1.1 101 "):
-                self.tunnel.accepted()
+            self.tunnel.answered(response.removeprefix(b"HTTP/1.1 ")[:3])
         elif len(self._response) > HEAD_BYTES_MAX:
             self.give_way()
 

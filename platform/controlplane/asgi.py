@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from controlplane import current
-from controlplane.guard import Application, Guard, Receive, Scope, Send
+from controlplane.guard import Application, Guard, Receive, Scope, Send, internal_hosts
 from messaging.http_server.request_queue import BodyBudget, RequestQueues, address_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.web_settings")
@@ -57,6 +57,7 @@ request_queues = RequestQueues(
     _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX), _whose
 )
 application: Application = Guard(request_queues, _settings)
+_of_processes: Application = Guard(request_queues, internal_hosts(_settings))
 
 
 async def of_processes(scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,4 +65,4 @@ async def of_processes(scope: Scope, receive: Receive, send: Send) -> None:
     nobody's but a process's."""
     state = scope.setdefault("state", {})
     state["process_certificate"] = state.pop("peer_certificate", None)
-    await application(scope, receive, send)
+    await _of_processes(scope, receive, send)

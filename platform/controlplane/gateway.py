@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from messaging import logs
 from messaging.adminrpc.finding import BrokerChoice, choice_of
 from messaging.broker_files import any_broker
-from messaging.http_server.tunnel import Tunnels
+from messaging.http_server.tunnel import Tunnels, TurnedAway
 from messaging.local_caller import own_address
 from messaging.settings import Settings
 from messaging.tls import certificate_files
@@ -44,15 +44,17 @@ class _Dialler:
         self._settings = settings
         self._choice = choice_of(settings, "web")
 
-    async def __call__(self, make: Callable[[], asyncio.BaseProtocol]) -> object:
-        """Of several brokers the first that answers."""
+    async def __call__(self, make: Callable[[], asyncio.BaseProtocol]) -> TurnedAway:
+        """Of several brokers the first that answers. One that turns a WebSocket away may not reach the broker that serves the
+        topic, which others do: they are tried before it for a while."""
         loop = asyncio.get_running_loop()
         failed: OSError | None = None
         for url, to in (await asyncio.to_thread(targets, self._settings, self._choice)).items():
             server_hostname = to.name if to.tls is not None else None
             try:
                 async with asyncio.timeout(CONNECT_S):
-                    return await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
+                    await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
+                return partial(self._choice.did_not_answer, url)
             except OSError as error:  # a `TimeoutError` is one
                 failed = error
                 log.info("broker-away", url=url or f"ws://{to.host}:{to.port}", why=str(error) or type(error).__name__)
@@ -62,7 +64,8 @@ class _Dialler:
 
 def targets(settings: Settings, choice: BrokerChoice) -> dict[str, Target]:
     """By URL, in the order in which to try: those of the settings, or the broker of this data directory, and then those of other
-    machines. Raises `OSError` while there is none. Blocks: reads small files, and may ask a broker."""
+    machines; last of all those that turned somebody away lately. Raises `OSError` while there is none. Blocks: reads small files,
+    and may ask a broker."""
     found: dict[str, Target] = {}
     if not settings.broker_ws_urls:
         try:
@@ -70,7 +73,8 @@ def targets(settings: Settings, choice: BrokerChoice) -> dict[str, Target]:
         except OSError:
             if not settings.broker_rpc_urls:
                 raise
-    return found | {url: _of_url(url) for url in choice.ws_urls()}
+    found |= {url: _of_url(url) for url in choice.ws_urls()}
+    return {url: found[url] for url in choice.best_first(found)}
 
 
 def _of_url(url: str) -> Target:

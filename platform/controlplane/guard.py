@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from messaging.http_guard import Refusal, refusal
+from messaging.http_guard import Hosts, HostView, Refusal, refusal
 from messaging.limits.rest import BODY_BYTES_MAX
 from messaging.settings import Settings
 
@@ -18,16 +19,22 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+def internal_hosts(settings: Settings) -> HostView:
+    """Of the listener for our own processes: where it listens, what brokers are told, and the names in settings."""
+    named = filter(None, (settings.web_internal_host, urlsplit(settings.web_internal_url).hostname))
+    return Hosts(settings.web_internal_host, settings.client_host, (*named, *settings.allowed_hosts))
+
+
 class Guard:
-    def __init__(self, application: Application, settings: Settings) -> None:
+    def __init__(self, application: Application, hosts: HostView) -> None:
         self._application = application
-        self._settings = settings
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self._application(scope, receive, send)
         headers = scope["headers"]
-        refused = refusal(_one(headers, b"host"), _one(headers, b"origin"), self._settings)
+        refused = refusal(_one(headers, b"host"), _one(headers, b"origin"), self._hosts)
         if scope["type"] == "websocket":
             if refused is not None:
                 await receive()

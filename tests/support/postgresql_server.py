@@ -118,7 +118,9 @@ class PostgresqlServer:
             except ProcessLookupError:
                 continue
         eventually_sync(lambda: not any(_runs(pid) for pid in pids), 20)
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        # The first one may have nobody yet who takes note of its end, and a server that starts would take it for alive.
+        for lock in (self.data / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
+            lock.unlink(missing_ok=True)
 
 
 def _runs(pid: int) -> bool:

@@ -125,15 +125,6 @@ class EdgeCounters:
             yield from listener()
 
 
-@dataclass(frozen=True, slots=True)
-class RpcHostView:
-    """Host names of the admin RPC: the address that it binds to, the one that other brokers are told, and those in settings."""
-
-    host: str
-    client_host: str
-    allowed_hosts: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class EdgeContext:
     """Passed to every request handler. `clock_ms` is the wall clock, `hosts` the names of the listener that received the

@@ -28,6 +28,7 @@ from messaging.broker.http.asgi import (
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
 from messaging.identity.certificates import check_process_certificate
+from messaging.json_types import decoder_of
 from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
 from messaging.permissions.decision import allowed, require
@@ -100,7 +101,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     require_call(principal, name)
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
-        message = msgspec.json.decode(body or b"{}", type=method.request)
+        message = decoder_of(method.request).decode(body or b"{}")
     except msgspec.DecodeError as error:
         raise InvalidValue(f"the request of {name} is not valid: {error}") from None
     if method != FEED_APPLY:  # may carry all of the control plane, whose size bounds it

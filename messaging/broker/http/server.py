@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from messaging.broker.http.app import public_app, rpc_app
 from messaging.broker.http.asgi import App
-from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters, RpcHostView, ServiceIdentityVerifier
+from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters, ServiceIdentityVerifier
 from messaging.clock import wall_ms
+from messaging.http_guard import Hosts
 from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
@@ -99,7 +100,7 @@ async def start_http(
     try:
         if rpc_sock is not None:
             named = [urlsplit(url).hostname or "" for url in settings.broker_rpc_urls]
-            rpc_hosts = RpcHostView(settings.broker_rpc_host, settings.client_host, (*named, *settings.allowed_hosts))
+            rpc_hosts = Hosts(settings.broker_rpc_host, settings.client_host, (*named, *settings.allowed_hosts))
             app = rpc_app(replace(context, hosts=rpc_hosts))
             listeners.rpc_port = await listeners._listen(
                 app, rpc_sock, settings, internal_server_context(settings, "broker"), ws=False

@@ -12,7 +12,8 @@ from django.conf import settings as django_settings
 from controlplane import current
 from controlplane.asgi import application
 from controlplane.backup import last
-from controlplane.guard import Guard
+from controlplane.guard import Guard, internal_hosts
+from messaging.http_guard import check_host
 from messaging.identity import read_secret
 from messaging.limits.rest import BODY_BYTES_MAX
 from messaging.settings import Settings
@@ -73,6 +74,18 @@ async def test_two_host_headers_are_none() -> None:
     headers = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
     await Guard(inner, Settings())({"type": "http", "headers": headers}, None, send)  # type: ignore[arg-type]
     assert sent[0]["status"] == 421
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [("10.1.2.3:7651", True), ("web.example.com:7651", True), ("10.1.2.4:7651", False), ("evil.example", False)],
+)
+def test_the_listener_for_our_processes_goes_by_where_it_listens_and_what_brokers_are_told(host: str, allowed: bool) -> None:
+    """Brokers ask there for all tenants and keys, whatever the name of the console is."""
+    named = {"web_internal_host": "10.1.2.3", "web_internal_url": "https://web.example.com:7651"}
+    files = {f"internal_tls_{kind}_file": "x" for kind in ("cert", "key", "ca")}
+    hosts = internal_hosts(Settings(**named, **files))  # type: ignore[arg-type]
+    assert (check_host(host, hosts) is None) is allowed
 
 
 async def test_bodies_are_bounded_with_and_without_a_length(superuser: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -184,6 +185,33 @@ async def test_of_several_brokers_the_first_that_answers(tmp_path: Path) -> None
         )
         async with web_port(named) as port, magnetar.connect(f"ws://127.0.0.1:{port}", key=broker.token("owner")) as client:
             await (await client.create_producer(TOPIC)).send(b"by the second")
+
+
+class _Asked(asyncio.Protocol):
+    port = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.port = transport.get_extra_info("peername")[1]
+        transport.close()
+
+
+async def test_a_broker_that_turned_somebody_away_is_asked_last_for_a_while(tmp_path: Path) -> None:
+    """It may be cut off from the broker that serves the topic."""
+    async with running(data_dir=str(tmp_path)) as first, running(data_dir=str(tmp_path)) as second:
+        settings = Settings(data_dir=str(tmp_path), broker_ws_url=f"ws://127.0.0.1:{first.port},ws://127.0.0.1:{second.port}")
+        passing_on = gateway.tunnels(settings, 8)
+        assert passing_on is not None
+        made: list[_Asked] = []
+
+        def make() -> asyncio.BaseProtocol:
+            made.append(_Asked())
+            return made[-1]
+
+        for _ in range(2):
+            turned_away = await passing_on.dial(make)
+        turned_away()
+        await passing_on.dial(make)
+        assert [each.port for each in made] == [first.port, first.port, second.port]
 
 
 @pytest.mark.parametrize("url", ["http://broker:81", "ws://broker:81/path", "broker", "ws://"])

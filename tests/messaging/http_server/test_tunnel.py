@@ -14,13 +14,14 @@ import pytest
 import uvloop
 
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
-from messaging.http_server.tunnel import READ_BYTES, UNSENT_BYTES, Tunnel, Tunnels
+from messaging.http_server.tunnel import READ_BYTES, UNSENT_BYTES, Tunnel, Tunnels, TurnedAway
 from tests.support.clients.raw_http import Peer, get, peers
 from tests.support.running_http_server import Running, running
 from tests.support.waiting import eventually
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
 ACCEPTED = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\nno"
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno"
 
 
@@ -33,16 +34,21 @@ class Target:
         self.opened: list[Peer] = []
         self.port = 0
         self.up = True
+        self.turned_away = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened.append(Peer(reader, writer))
         self.heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(self.answer)
 
-    async def dial(self, make: Callable[[], asyncio.BaseProtocol]) -> object:
+    async def dial(self, make: Callable[[], asyncio.BaseProtocol]) -> TurnedAway:
         if not self.up:
             raise ConnectionRefusedError("down")
-        return await asyncio.get_running_loop().create_connection(make, "127.0.0.1", self.port)
+        await asyncio.get_running_loop().create_connection(make, "127.0.0.1", self.port)
+        return self._turn_away
+
+    def _turn_away(self) -> None:
+        self.turned_away += 1
 
 
 class Gateway:
@@ -128,6 +134,24 @@ async def test_nothing_follows_a_refusal() -> None:
         assert (await peer.gone()).endswith(b"no")
         assert await other.gone() == b""
         await here.ended()
+
+
+@pytest.mark.parametrize(
+    ("answer", "turned_away"),
+    [(ACCEPTED, 0), (REFUSED, 0), (UNAVAILABLE, 1), (b"", 1)],
+    ids=["accepted", "refused", "unavailable", "no answer"],
+)
+async def test_who_dialled_learns_that_the_other_listener_cannot_serve_it(answer: bytes, turned_away: int) -> None:
+    async with gateway() as here, peers(here.port, 1) as [peer]:
+        here.target.answer = answer
+        peer.say(get("/ws/v2/binary", *UPGRADE))
+        await eventually(lambda: here.target.heads)
+        if answer:
+            await peer.status()
+        here.target.opened[0].writer.close()
+        await peer.gone()
+        await here.ended()
+        assert here.target.turned_away == turned_away
 
 
 async def test_what_is_not_below_the_path_is_served_here() -> None:

@@ -7,12 +7,11 @@ import json
 import ssl
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
-
 from messaging.adminrpc.feed import ANSWER_BYTES_MAX, FeedApply
 from messaging.errors import NotReady
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls, require_service
+from messaging.json_types import decoder_of
 from messaging.settings import Settings
 
 PULL_TIMEOUT_S = 3.0
@@ -24,7 +23,7 @@ def fetch(settings: Settings, since: int, feed_id: str, after: str) -> FeedApply
     Blocks. Raises `OSError`, `http.client.HTTPException`, and `ValueError` for an answer that is none."""
     query = urlencode({"since": since, "feed_id": feed_id, "after": after})
     data = _get(settings, f"{_internal_url(settings)}/internal/v1/feed?{query}", service_token(settings, "broker"))
-    return msgspec.json.decode(data, type=FeedApply)
+    return decoder_of(FeedApply).decode(data)
 
 
 def _internal_url(settings: Settings) -> str:
