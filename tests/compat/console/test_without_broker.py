@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -26,20 +25,15 @@ LATER = {
 }
 
 
-@pytest.fixture(scope="module")
-def pages(context: BrowserContext, world: World, platform: Standalone) -> Iterator[dict[str, Page]]:
-    """With a broker that stands still from the moment that the first three are open."""
-    made = {name: context.new_page() for name in ("tail", "timeline", "redrive", *LATER)}
-    made["tail"].goto(f"{TOPICS}/steady/messages/tail")
-    expect(made["tail"].locator("#tail li").first).to_be_visible(timeout=GOES_ON_MS)
-    made["timeline"].goto(f"{TOPICS}/placed/history")
-    expect(made["timeline"].locator("[data-handle]").first).to_be_visible(timeout=GOES_ON_MS)
-    made["redrive"].goto(f"{TOPICS}/{LETTERS.rpartition('/')[2]}/redrives")
-    with Stopped(platform):
-        for path in LATER:  # all at once: each waits for the broker
-            address = platform.ready["web_url"] + path
-            made[path].evaluate("address => { setTimeout(() => location.assign(address)) }", address)
-        yield made
+def opened(context: BrowserContext, platform: Standalone) -> dict[str, Page]:
+    """The pages that are open before the broker stands still, and an empty one for each that is opened later."""
+    pages = {name: context.new_page() for name in ("tail", "timeline", "redrive", *LATER)}
+    pages["tail"].goto(f"{TOPICS}/steady/messages/tail")
+    expect(pages["tail"].locator("#tail li").first).to_be_visible(timeout=GOES_ON_MS)
+    pages["timeline"].goto(f"{TOPICS}/placed/history")
+    expect(pages["timeline"].locator("[data-handle]").first).to_be_visible(timeout=GOES_ON_MS)
+    pages["redrive"].goto(f"{TOPICS}/{LETTERS.rpartition('/')[2]}/redrives")
+    return pages
 
 
 def drag(page: Page) -> None:
@@ -49,21 +43,24 @@ def drag(page: Page) -> None:
     )
 
 
-def test_while_the_broker_stands_still_each_says_so(pages: dict[str, Page]) -> None:
-    redrive = pages["redrive"]
-    redrive.get_by_role("button", name="Start", exact=True).click(no_wait_after=True)
-    drag(pages["timeline"])
-    for path in LATER:
-        expect(pages[path].get_by_role("main")).to_contain_text(AWAY, timeout=GOES_ON_MS)
-        expect(pages[path].get_by_role("main")).to_contain_text(ITSELF)
-    expect(pages["tail"].locator("#poll")).to_contain_text(AWAY, timeout=GOES_ON_MS)
-    expect(pages["tail"].locator("#poll")).to_contain_text(ITSELF)
-    expect(pages["timeline"].locator(".timeline-preview").first).to_contain_text(AWAY, timeout=GOES_ON_MS)
-
-
-def test_once_the_broker_was_killed_and_is_back_each_goes_on(pages: dict[str, Page], platform: Standalone) -> None:
-    lines = pages["tail"].locator("#tail li").count()
-    platform.kill_child("broker")
+def test_each_says_that_the_broker_stands_still_and_goes_on_once_it_was_killed_and_is_back(
+    context: BrowserContext, world: World, platform: Standalone
+) -> None:
+    pages = opened(context, platform)
+    with Stopped(platform):
+        for path in LATER:  # all at once: each waits for the broker
+            address = platform.ready["web_url"] + path
+            pages[path].evaluate("address => { setTimeout(() => location.assign(address)) }", address)
+        pages["redrive"].get_by_role("button", name="Start", exact=True).click(no_wait_after=True)
+        drag(pages["timeline"])
+        for path in LATER:
+            expect(pages[path].get_by_role("main")).to_contain_text(AWAY, timeout=GOES_ON_MS)
+            expect(pages[path].get_by_role("main")).to_contain_text(ITSELF)
+        expect(pages["tail"].locator("#poll")).to_contain_text(AWAY, timeout=GOES_ON_MS)
+        expect(pages["tail"].locator("#poll")).to_contain_text(ITSELF)
+        expect(pages["timeline"].locator(".timeline-preview").first).to_contain_text(AWAY, timeout=GOES_ON_MS)
+        lines = pages["tail"].locator("#tail li").count()
+        platform.kill_child("broker")
     for path, there in LATER.items():
         expect(pages[path].get_by_role("main")).to_contain_text(there, timeout=GOES_ON_MS)
         expect(pages[path].get_by_text(ITSELF)).to_have_count(0)
