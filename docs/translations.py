@@ -65,8 +65,10 @@ _RAISING = (
     "messaging/policies/*.py",
     "messaging/protocol/names.py",
 )
-# Of these only APIs and programs are answered.
-_OF_PROGRAMS = re.compile(r".*/(?:\w*rest|\w*shapes|internal|idempotency|pulsar\w*|backup|gone_brokers|moves|dynamic|callers)\.py")
+# Of these only APIs and programs are answered; what the API of redrives refuses, the page of dead letters shows.
+_OF_PROGRAMS = re.compile(
+    r".*/(?:\w*rest|(?<!redrive/)\w*shapes|internal|idempotency|pulsar\w*|backup|gone_brokers|moves|dynamic|callers)\.py"
+)
 SAYING = sorted(
     {path for pattern in _RAISING for path in ROOT.glob(pattern) if not _OF_PROGRAMS.fullmatch(path.relative_to(ROOT).as_posix())}
 )
