@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 import structlog
@@ -19,6 +20,7 @@ from messaging.broker.core.ownership.lookup import Acquire, Answer, Here, NotNow
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.core.ownership.ranges import OwnedBundles
+from messaging.broker.runtime.ownership.held_lookups import HeldLookups
 from messaging.broker.runtime.ownership.owners import Elsewhere
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.clock import passed_s
@@ -41,8 +43,6 @@ LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong, or plac
 LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
 HELD_S = 10.0  # so long a look-up waits for an owner that is about to be there; clients give up after 30 s
-HELD_MAX = 10_000  # look-ups at a time; those beyond are refused at once
-HELD_LOOK_S = 0.5  # between two looks of one that waits, where nothing is new
 
 
 class NotYet(NotReady):
@@ -79,9 +79,8 @@ class FleetMember(ABC):
         self._looking = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None  # one that has not begun
         self._looked_s = now_s() - LOOK_AGAIN_S
-        self._held = 0
+        self._held = HeldLookups()
         self._seen: object = None  # by the last look
-        self._news: asyncio.Future[None] | None = None  # of owners, for look-ups that wait
 
     # --- what each kind does in its way
 
@@ -146,21 +145,17 @@ class FleetMember(ABC):
                 await self._acquire_once(decided.bundle)
         raise NotYet(f"topic {name} is not served now: several brokers are taking over its bundle; try again in a moment")
 
-    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = lambda: True) -> Elsewhere | None:
         until_s = self._now_s() + HELD_S
-        while True:
-            try:
-                return await self.where(name, sent=sent)
-            except NotYet:
-                if self._held >= HELD_MAX or self._now_s() >= until_s:
-                    raise
-            self._held += 1
-            try:
-                if self._news is None:
-                    self._news = asyncio.get_running_loop().create_future()
-                await asyncio.wait([self._news], timeout=HELD_LOOK_S)
-            finally:
-                self._held -= 1
+        try:
+            return await self.where(name, sent=sent)
+        except NotYet:
+            with self._held.place(name.tenant) as there_is_one:
+                while there_is_one and wanted() and self._now_s() < until_s:
+                    await self._held.news()
+                    with suppress(NotYet):
+                        return await self.where(name, sent=sent)
+            raise
 
     async def require(self, name: TopicName) -> None:
         if name.tenant == OWN_TENANT:  # each broker has its own
@@ -303,6 +298,5 @@ class FleetMember(ABC):
     def _tell_news(self) -> None:
         """Look-ups that wait ask again, if there is anything new."""
         seen, self._seen = self._seen, (self.owners.version, list(self.owners.sessions.values()), frozenset(self.owners.refusing))
-        if self._news is not None and seen != self._seen:
-            self._news.set_result(None)
-            self._news = None
+        if seen != self._seen:
+            self._held.tell()

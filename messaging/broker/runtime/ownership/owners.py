@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from messaging.protocol.names import TopicName
@@ -20,9 +20,9 @@ class Owners(Protocol):
         """None: here. `sent`: another broker sent whoever asks. Acquires the topic's bundle where nobody has it and it is this
         broker's turn. Raises `NotReady` where nobody can serve the topic now."""
 
-    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = ...) -> Elsewhere | None:
         """The same for a client that looks a topic up: of one that nobody serves at the moment it waits for some seconds, while it
-        seems that somebody is about to."""
+        seems that somebody is about to, and `wanted` says that the client is still there."""
 
     async def require(self, name: TopicName) -> None:
         """Returns if the topic is served here. Raises `NotReady`, so that clients look it up again."""
@@ -57,7 +57,7 @@ class SoleOwner:
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         return None
 
-    async def found(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = lambda: True) -> Elsewhere | None:
         return None
 
     async def require(self, name: TopicName) -> None:

@@ -155,7 +155,7 @@ class SharedMember(FleetMember):
         if name.tenant == OWN_TENANT:
             return
         row = self._handed_over(name)
-        if row is not None and row.broker_id == self.broker_id:
+        if self.renews and row is not None and row.broker_id == self.broker_id:
             if row.bundle in self.leaving:
                 return
             raise NotReady(f"topic {name} moves to another broker: look it up again")

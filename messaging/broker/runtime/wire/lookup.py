@@ -28,7 +28,8 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         # With this wording the C++ client does not close its connection.
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
     await service.require_namespace(resource.namespace)
-    elsewhere = await service.owners.found(parse_topic(resource.topic), sent=body.authoritative)
+    name = parse_topic(resource.topic)
+    elsewhere = await service.owners.found(name, sent=body.authoritative, wanted=lambda: not connection.closed)
     addresses = asdict(service.addresses) if elsewhere is None else elsewhere.addresses
     # Over a WebSocket another broker is reached through this one, which acquires the topic when it is opened.
     through_here = connection.over_websocket and elsewhere is not None

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
-from messaging.broker.runtime.ownership import fleet_member, shared_member
+from messaging.broker.runtime.ownership import fleet_member, held_lookups, shared_member
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
 from messaging.broker.runtime.ownership.rivals import RIVAL_S
 from messaging.broker.runtime.ownership.shared_member import HAND_OVER_S, SharedMember
@@ -263,6 +263,18 @@ async def test_the_one_that_gives_refuses_at_once(world: tuple[Store, SharedMemb
     assert store.looks == 0
 
 
+async def test_one_that_gives_and_cannot_renew_lets_nobody_in(world: tuple[Store, SharedMember, Clock]) -> None:
+    """A move that is announced waits for others, which wait for the metadata: clients that were let go came back meanwhile."""
+    store, member, clock = world
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 2, "draining", False, 2))
+    await member.look()
+    member.leaving.add(ROW.bundle)
+    await member.require(TOPIC)
+    clock.now_ms += LEASE_MS
+    with pytest.raises(NotReady, match="cannot renew"):
+        await member.require(TOPIC)
+
+
 async def test_a_look_up_waits_until_what_a_dead_broker_left_is_taken_over(world: tuple[Store, SharedMember, Clock]) -> None:
     """Its client would come again only after a backoff that doubles, and the longer it waited the later."""
     _, member, clock = world
@@ -294,19 +306,44 @@ async def test_what_does_not_pass_is_refused_at_once(world: tuple[Store, SharedM
         await asyncio.wait_for(member.found(TOPIC), 10)
 
 
-async def test_no_more_look_ups_wait_than_there_is_room_for(
+async def _ask(member: SharedMember, tenant: str, waits: int) -> list[asyncio.Task[object]]:
+    """Of ten look-ups of a tenant those that are not refused at once: so many."""
+    finding: list[asyncio.Task[object]] = []
+    for _ in range(10):
+        finding.append(asyncio.create_task(member.found(parse_topic(f"persistent://{tenant}/orders/t"))))
+    await eventually(lambda: sum(each.done() for each in finding) >= 10 - waits)
+    assert all(isinstance(each.exception(), NotReady) for each in finding if each.done())
+    waiting = [each for each in finding if not each.done()]
+    assert len(waiting) == waits
+    return waiting
+
+
+async def test_no_more_look_ups_wait_than_there_is_room_for_and_no_tenant_takes_it_all(
     world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, member, _ = world
-    monkeypatch.setattr(fleet_member, "HELD_MAX", 2)
+    """Seen: the topics of one tenant took all places, and the look-ups of all others were refused."""
+    store, member, _ = world
+    monkeypatch.setattr(held_lookups, "HELD_MAX", 4)
+    store.rows.append(ROW._replace(bundle=ROW.bundle._replace(namespace="other/orders"), change=2))
     await member.look()
-    finding = [asyncio.create_task(member.found(TOPIC)) for _ in range(3)]
-    done, waiting = await asyncio.wait(finding, timeout=10, return_when=asyncio.FIRST_COMPLETED)
-    (refused,) = done
-    assert isinstance(refused.exception(), NotReady) and len(waiting) == 2
+    waiting = [*await _ask(member, "acme", 2), *await _ask(member, "other", 1)]
     for each in waiting:
         each.cancel()
     await asyncio.wait(waiting)
-    again = asyncio.create_task(member.found(TOPIC))
-    assert not (await asyncio.wait([again], timeout=0.1))[0], "their places are free"
-    again.cancel()
+    for each in await _ask(member, "acme", 2):  # their places are free
+        each.cancel()
+
+
+async def test_a_look_up_of_a_client_that_is_gone_gives_up_its_place(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who connects, asks and goes again and again would fill them."""
+    _, member, _ = world
+    monkeypatch.setattr(held_lookups, "HELD_LOOK_S", 0.01)
+    await member.look()
+    gone = asyncio.Event()
+    finding = asyncio.create_task(member.found(TOPIC, wanted=lambda: not gone.is_set()))
+    assert not (await asyncio.wait([finding], timeout=0.1))[0]
+    gone.set()
+    with pytest.raises(NotReady, match="b2"):
+        await asyncio.wait_for(finding, 5)
