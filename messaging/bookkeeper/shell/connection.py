@@ -94,8 +94,9 @@ class BookieConnection(asyncio.Protocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             # What the network takes and nobody gets is sent again ever more rarely: after a cut of half a minute a connection is of
             # no use for as long again, while a new one would be made at once.
-            timeout_ms = max(1, int(self._config.request_timeout_s * 1000))
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # of Linux
+                timeout_ms = max(1, int(self._config.request_timeout_s * 1000))
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+
+import pytest
 
 from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.config import Config
@@ -116,3 +119,18 @@ async def test_a_connection_through_which_nothing_comes_ends_so_that_a_new_one_i
         assert "timed out" in lost[0].lower() and connection.closed and len(answers) == 16
         for writer in taken:
             writer.transport.abort()
+
+
+async def test_a_system_without_that_limit_of_tcp_connects_all_the_same(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of Linux."""
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
+    failed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context["message"]))
+    connection = await _connected(next(iter(cluster.bookies.values())), Config(), [])
+    answers: list[Answer] = []
+    connection.disk_space(answers.append)
+    await eventually(lambda: answers)
+    assert answers[0].status is Status.OK and not failed
+    connection.close()
