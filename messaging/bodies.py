@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from messaging.errors import InvalidValue
-from messaging.json_types import decoder_of
+from messaging.json_types import converted, decoder_of
 from messaging.limits.depth import too_deep
 from messaging.limits.json_values import check_values
 from messaging.limits.model import SHOWN_CHARACTERS
@@ -90,8 +90,7 @@ def convert(given: Mapping[str, Any], kind: type[S]) -> S:
     }
     check_fields(kind, tidy)  # before anything that a value too large could make slow
     try:
-        decoder_of(kind, strict=False)
-        body = msgspec.convert(tidy, kind, strict=False)
+        body = converted(tidy, kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidValue(explain(error, kind)) from None
     check(body)  # numbers that were in quotes

@@ -19,9 +19,14 @@ _gathering = threading.Lock()
 
 
 def decoder_of(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
-    """Kept for ever: for types, of which there are as many as the sources name. `strict`: numbers may not be in quotes. After this
-    `msgspec.convert` may be used with `kind`, too."""
+    """Kept for ever: for types, of which there are as many as the sources name. `strict`: numbers may not be in quotes."""
     return _made(cast(Hashable, kind), strict)
+
+
+def converted(value: object, kind: type[T], *, strict: bool = True) -> T:
+    """What `msgspec.convert` makes of it, which gathers the same. Raises `msgspec.ValidationError`."""
+    decoder_of(kind, strict=strict)
+    return msgspec.convert(value, kind, strict=strict)
 
 
 @cache

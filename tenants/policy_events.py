@@ -15,6 +15,7 @@ import msgspec
 from messaging import logs
 from messaging.adminrpc.feed import TopicState
 from messaging.adminrpc.policies import PolicyChange
+from messaging.json_types import converted
 from tenants.models import FeedHead, PolicyEvent
 
 OWED_MAX = 1_000  # of a namespace: from then on a newer change of a topic takes the place of its older ones
@@ -58,7 +59,7 @@ def next_owed(except_of: Collection[str], except_tenants: Collection[str] = ()) 
         size += len(msgspec.json.encode(row.state))
         if changes and size > BYTES_AT_ONCE:
             break
-        state = None if row.state is None else msgspec.convert(row.state, TopicState)
+        state = None if row.state is None else converted(row.state, TopicState)
         changes.append(PolicyChange(sequence=row.sequence, topic=row.topic, state=state))
     return namespace, changes
 

@@ -24,6 +24,7 @@ from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotReady
+from messaging.json_types import converted
 from messaging.protocol.names import parse_topic
 from tenants.scoping import tenant_scope
 from workers.redrive import actions, letters
@@ -213,7 +214,7 @@ def _lasting(query: QueryDict) -> QueryDict:
 def _kept(request: ConsoleRequest, number: str, after: str) -> _Sums:
     """What this page has counted so far; anew where that is not known any more."""
     kept = request.session.get(SUMS, {}).get(number)
-    sums = msgspec.convert(kept, _Sums) if kept else _Sums()
+    sums = converted(kept, _Sums) if kept else _Sums()
     return sums if sums.next == after else _Sums()
 
 

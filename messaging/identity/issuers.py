@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jwt
-import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -23,6 +22,7 @@ from messaging.adminrpc.feed import IssuerState
 from messaging.errors import AuthenticationFailed, InvalidValue
 from messaging.identity.files import PublicKey
 from messaging.identity.tokens import ISSUER, TOKEN_LENGTH_MAX, verified_claims
+from messaging.json_types import converted
 from messaging.permissions.model import Principal, tenant_of_key_role
 
 KEYS_MAX = 16  # of one issuer
@@ -47,7 +47,7 @@ class TrustedIssuer(NamedTuple):
     @classmethod
     def from_state(cls, name: str, state: Mapping[str, Any]) -> TrustedIssuer:
         """A role that is none of the tenant's is left out, whoever wrote it."""
-        given = msgspec.convert(state, IssuerState)
+        given = converted(state, IssuerState)
         tenant = name.partition("/")[0]
         roles = {claim: role for claim, role in given.roles.items() if tenant_of_key_role(role) == tenant}
         keys = public_keys(given.keys)

@@ -13,6 +13,7 @@ from messaging.adminrpc.methods import SUBSCRIPTIONS_DELETE, SUBSCRIPTIONS_LIST,
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionSkip
 from messaging.adminrpc.topics import TopicRef
 from messaging.errors import InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.json_types import converted
 from messaging.permissions.model import Action
 from messaging.policies.pulsar import PATHS, backlog_quotas
 from messaging.policies.validation import JsonPolicies
@@ -121,7 +122,7 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
 def _quotas_of(given: dict[str, Any]) -> JsonPolicies:
     """Raises `InvalidValue` and `NotFound`."""
     try:
-        quotas = msgspec.convert(given, dict[str, BacklogQuota])
+        quotas = converted(given, dict[str, BacklogQuota])
     except msgspec.ValidationError as error:
         raise InvalidValue(f"backlog_quota_map is not valid: {error}") from None
     policies: JsonPolicies = {}

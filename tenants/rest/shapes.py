@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from messaging.adminrpc.changes import ChangeProgress
 from messaging.adminrpc.delayed import DelayedRefused
 from messaging.bodies import AS_SENT, Text, Time
+from messaging.json_types import converted
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
 from messaging.payloads.masks import RULE_CHARACTERS_MAX, RULES_MAX
@@ -440,7 +441,7 @@ def show_new_key(row: Key, token: str) -> KeyWithToken:
 def _of_key(row: Key) -> dict[str, Any]:
     """Namespaces are shown without their tenant, as they are given."""
     entries = None if row.scope is None else [{**use, "namespace": use["namespace"].partition("/")[2]} for use in row.scope]
-    return {"scope": None if entries is None else msgspec.convert(entries, list[KeyUseShape]), "replaces": row.replaces_id}
+    return {"scope": None if entries is None else converted(entries, list[KeyUseShape]), "replaces": row.replaces_id}
 
 
 def show_member(row: Membership) -> MemberShape:

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from messaging.bodies import one_of, sent_fields
 from messaging.client.savings import TopicTraffic
 from messaging.client.tuning_report import ComparedWith, TuneQuestion, tune
+from messaging.json_types import converted
 from messaging.limits import tuning as limits
 from tenants import broker
 from tenants.rest.base import View
@@ -112,4 +113,4 @@ def _answer(traffic: TopicTraffic, given: TopicTune) -> TuneAnswer:
     sent = sent_fields(given)
     own = {name: sent[name] for name in limits.OWN_SETTINGS if name in sent}
     question = TuneQuestion(traffic, given.latency_ms, given.keyed, own, sent.get("gib_price"), sent.get("cpu_hour_price"))
-    return msgspec.convert(tune(question).as_json(), TuneAnswer)
+    return converted(tune(question).as_json(), TuneAnswer)

@@ -15,7 +15,7 @@ _READS = """
 import sys, threading
 from typing import Annotated
 import msgspec
-from messaging.json_types import decoder_of
+from messaging.json_types import converted, decoder_of
 
 sys.setswitchinterval(1e-6)
 NAMES = [f"field_{number}" for number in range(12)]
@@ -44,8 +44,9 @@ print("all read")
 """
 
 
-def test_threads_may_read_the_same_types_for_the_first_time_together() -> None:
-    reads = _READS.replace("READ", "decoder_of(kind).decode(data)")
+@pytest.mark.parametrize("read", ["decoder_of(kind).decode(data)", "converted(msgspec.json.decode(data), kind)"])
+def test_threads_may_read_the_same_types_for_the_first_time_together(read: str) -> None:
+    reads = _READS.replace("READ", read)
     done = subprocess.run([sys.executable, "-c", reads], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "all read\n", "")
 
