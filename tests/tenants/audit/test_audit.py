@@ -67,7 +67,7 @@ NO_PAYLOAD = {
     ("GET", "api:subscription-properties"),
     ("GET", "api:subscriptions"),
     ("GET", "console:dead_letter_policy"),
-    *(("GET", f"console:subscription_{move}") for move in ("skip", "clear", "reset", "expire", "delete", "undo")),
+    *(("GET", f"console:subscription_{move}") for move in ("create", "skip", "clear", "reset", "expire", "delete", "undo")),
 }
 
 TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
