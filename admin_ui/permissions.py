@@ -482,6 +482,8 @@ PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "console:messages_tail"): "message.browse",
     ("GET", "console:messages_export"): "message.export",
     ("GET", "console:message_payload"): "message.read",
+    ("GET", "console:dead_letters"): "message.browse",  # keys and properties
+    ("GET", "console:delayed"): "message.browse",  # keys
 }
 AUDITED |= PAYLOAD_READS
 

@@ -26,6 +26,8 @@ from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotReady
 from messaging.json_types import converted
 from messaging.protocol.names import parse_topic
+from tenants.actions.change import record
+from tenants.http.request_state import state_of
 from tenants.scoping import tenant_scope
 from workers.redrive import actions, letters
 from workers.redrive.models import RedriveJob
@@ -87,6 +89,7 @@ def dead_letters(request: ConsoleRequest, tenant: str) -> HttpResponse:
     except MagnetarError as error:
         problem = explain(error) if isinstance(error, InvalidValue) else sentence(broker.why(error))
         away = isinstance(error, NotReady)
+        state_of(request).nothing_read = True
     nav = navigation(request, "dead_letters", tenant)
     part = "parts/dead_letter_groups.html" if request.headers.get("HX-Request") else "pages/dead_letters.html"
     return show(
@@ -142,6 +145,9 @@ def _found(request: ConsoleRequest, tenant: str, parameters: Mapping[str, str]) 
         sums = _Sums()
     seconds_max = FIRST_SECONDS_MAX if first else letters.SECONDS_MAX
     counted = letters.groups(request.actor, tenant, query, sums.next, seconds_max)
+    state_of(request).nothing_read = bool(sums.next) and not counted.groups
+    if request.method == "POST":  # a form that is shown again, with the letters beside it
+        record(request.actor, "message.browse", tenant, tenant, after={"query": request.GET.urlencode()[:500]})
     groups = {group.value: group for group in sums.groups}
     beyond = sums.beyond + counted.beyond
     for group in counted.groups:

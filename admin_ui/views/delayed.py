@@ -26,6 +26,7 @@ from messaging.protocol.names import NAME_LENGTH_MAX, TopicName
 from tenants.actions.delayed import change_delayed, change_delayed_key
 from tenants.actions.topics import topic_resource
 from tenants.delayed import list_delayed
+from tenants.http.request_state import state_of
 from tenants.masking import masks_of
 from tenants.names import message_of
 from workers.billing.charts import WIDTH
@@ -66,6 +67,7 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
             listed = broker.ask(lambda _: list_delayed(name, key, after, SHOWN, masks))
         except MagnetarError as error:
             problem = sentence(error.message if isinstance(error, NotAuthorized) else broker.why(error))
+    state_of(request).nothing_read = listed is None
     return show(
         request,
         "pages/delayed.html",

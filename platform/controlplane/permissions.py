@@ -26,5 +26,5 @@ CONSOLE: dict[tuple[str, str], Action] = console.CONSOLE
 # Every route that changes something, and every one that shows what messages hold: the name of its record in the audit log.
 # A request that was allowed is recorded when it was carried out; one that was refused is recorded as `denied`, whatever its route.
 AUDITED: dict[tuple[str, str], str] = api.AUDITED | workers.AUDITED | people.AUDITED | pulsar.AUDITED | console.AUDITED
-PAYLOAD_READS = pulsar.PAYLOAD_READS | api.PAYLOAD_READS | console.PAYLOAD_READS
+PAYLOAD_READS = pulsar.PAYLOAD_READS | api.PAYLOAD_READS | workers.PAYLOAD_READS | console.PAYLOAD_READS
 QUESTIONS = api.QUESTIONS | workers.QUESTIONS | pulsar.QUESTIONS

@@ -184,6 +184,7 @@ PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "api:message"): "message.read",
     ("GET", "api:browsed-messages"): "message.browse",
     ("GET", "api:browsed-message"): "message.read",
+    ("GET", "api:delayed"): "message.browse",  # keys
     ("GET", "api:subscription-messages"): "subscription.peek",
 }
 

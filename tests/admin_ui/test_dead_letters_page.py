@@ -119,6 +119,16 @@ def test_a_message_is_edited_and_goes_back(browse: Browse) -> None:
     assert browse("teammate").get(PAGE).status_code == 403
 
 
+def test_looking_through_them_leaves_records(browse: Browse, broker: ConsoleBroker) -> None:
+    """Also where a form is shown again, but none while the broker is away."""
+    owner, looks = browse("owner"), AuditRecord.unscoped.filter(action="message.browse", tenant="acme").order_by("id")
+    text(owner, f"{PAGE}?by=key&key=k1")
+    assert owner.post(f"{PAGE}?key=k2", {**FORM, "rate": "no number"}).status_code == 200
+    broker.cut()
+    text(owner, f"{PAGE}?by=key")
+    assert [look.after for look in looks] == [{"query": "by=key&key=k1"}, {"query": "key=k2"}]
+
+
 def test_what_makes_no_sense_is_said_on_the_page(browse: Browse) -> None:
     assert "is not the full name of a persistent topic of acme" in text(browse("owner"), f"{PAGE}?topic=placed")
 

@@ -55,6 +55,10 @@ def test_who_may_view_the_tenant_alone_sees_no_messages_and_no_buttons(browse: B
     page = text(browse("teammate"), PAGE)
     assert "1 delayed message<" in page and "red" not in page.partition("What comes due")[2] and 'value="cancel"' not in page
     assert browse("teammate").post(PAGE, {"message": "1:0", "decision": "cancel"}).status_code == 403
+    looks = AuditRecord.unscoped.filter(action="message.browse")
+    assert not looks.exists(), "they were shown none"
+    text(browse("owner"), f"{PAGE}?key=red")
+    assert looks.get().after == {"query": "key=red"}
 
 
 def test_columns_are_drawn_for_what_there_is() -> None:

@@ -108,6 +108,12 @@ _BILLING: dict[tuple[str, str], Action] = {
 
 ACTIONS: dict[tuple[str, str], Action] = _API | _BILLING
 
+# Routes that read, and whose answer holds keys and properties that somebody published.
+PAYLOAD_READS: dict[tuple[str, str], str] = {
+    ("GET", "api:dead-letters"): "message.browse",
+    ("GET", "api:dead-letter-messages"): "message.browse",
+}
+
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:audit-verification"): "audit.verify",
@@ -152,7 +158,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "billing:report-schedules"): "report.create",
     ("PATCH", "billing:report-schedule"): "report.update",
     ("DELETE", "billing:report-schedule"): "report.delete",
-}
+} | PAYLOAD_READS
 
 # They change nothing, although their method says otherwise.
 QUESTIONS = frozenset(

@@ -35,6 +35,15 @@ def dead(world: World) -> None:
     world.broker.publish("persistent://other/things/t-s-DLQ", b"theirs")
 
 
+def test_who_looks_through_them_for_a_key_is_in_the_audit_log(caller: Any) -> None:
+    """Also through a topic that holds no dead letters: all that may be redriven can be looked through."""
+    for query in ("?by=property&property=error", "/messages?key=k1", f"/messages?topic={N}/not-dead&key=ada"):
+        assert caller("olga")("GET", AT + query).status_code == 200
+        record = AuditRecord.unscoped.latest("id")
+        assert (record.action, record.role, record.resource) == ("message.browse", "user:olga", "acme"), query
+        assert record.after == {"query": query.partition("?")[2]}
+
+
 def counted(answer: Any) -> dict[str, int]:
     assert answer.status_code == 200, answer.content
     return {group["value"]: group["messages"] for group in answer.json()["groups"]}
