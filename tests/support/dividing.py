@@ -53,12 +53,17 @@ def after_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
             _endings.pop()()
 
 
+def weight(item: pytest.Item) -> int:
+    """How many quick tests take as long as this one, roughly."""
+    return max([quick for mark, quick in _LONG.items() if item.get_closest_marker(mark)], default=1)
+
+
 def sort(items: list[pytest.Item]) -> None:
     """Tests of one part keep their order."""
     parts = {item: _part(item) for item in items}
     sizes: Counter[tuple[bool, str]] = Counter()
     for item, part in parts.items():
-        sizes[part] += max([weight for mark, weight in _LONG.items() if item.get_closest_marker(mark)], default=1)
+        sizes[part] += weight(item)
     items.sort(key=lambda item: (not parts[item][0], -sizes[parts[item]], parts[item]))
 
 
