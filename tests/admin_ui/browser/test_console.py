@@ -66,6 +66,7 @@ def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], brok
     expect(news).to_contain_text("Waiting for the first message")
     page.get_by_role("textbox", name="Topic").fill("hello")
     page.get_by_role("button", name="Create key and program").click()
+    expect(page.locator("#program-1")).to_contain_text("eyJ")
     program = page.locator("#program-1").inner_text()
     compile(program, "hello.py", "exec")
     assert '"persistent://acme/orders/hello"' in program and "eyJ" in program

@@ -46,6 +46,7 @@ class World:
         self.producers: Counter[str] = Counter()
         self.ids: dict[str, list[pulsar.MessageId]] = defaultdict(list)
         self.restarted = False  # the broker, since the clients did what they did once
+        self.stood_still = 0  # how often the broker did for so long that clients may have connected anew
         self._open: list[pulsar.Producer | pulsar.Consumer] = []  # what nobody refers to does not connect again
         self._stopping = threading.Event()
         self._steady: list[threading.Thread] = []

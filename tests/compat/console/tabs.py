@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 from tests.compat.console.clients import NAMESPACE, PLACED, TENANT, World
 from tests.support.brokers.standalone import Standalone
@@ -51,11 +51,20 @@ def addresses(world: World) -> dict[str, str]:
     return {**PAGES, "placed/trace": f"{OF_NAMESPACE}/topics/placed/trace?id={world.address(PLACED)}"}
 
 
+def leave_for(page: Page, address: str) -> None:
+    """Begins to load it, and does not wait for it."""
+    try:
+        page.evaluate("address => { setTimeout(() => location.assign(address)) }", address)
+    except Error:  # it loads itself again at this moment
+        page.wait_for_load_state("domcontentloaded")
+        page.evaluate("address => { setTimeout(() => location.assign(address)) }", address)
+
+
 def go(tabs: dict[str, Page], world: World) -> None:
     """Loads each page anew, all at once."""
     for name, page in tabs.items():
         address = world.platform.ready["web_url"] + addresses(world)[name]
-        page.evaluate("address => { setTimeout(() => location.assign(address)) }", address)
+        leave_for(page, address)
     for page in tabs.values():
         page.wait_for_load_state("load")
 

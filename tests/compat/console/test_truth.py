@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.brokers.standalone import Standalone
 pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
 SOON_S = 40.0
 TOLD_S = 90.0
+KEEP_ALIVE_S = 25.0  # stock clients connect anew to a broker that has answered nothing for 30 s
 
 
 def untrue(world: World, one: Shown) -> str:
@@ -88,10 +90,12 @@ def test_open_pages_say_that_the_broker_stands_still_and_come_back(
     tabs: dict[str, Page], world: World, platform: Standalone
 ) -> None:
     live = {name: page for name, page in tabs.items() if name in LIVE}
+    begun = time.monotonic()
     with Stopped(platform):
         eventually_none(live, lambda one: current(world, one))
         go(tabs, world)
         eventually_none(tabs, lambda one: current(world, one))
+    world.stood_still += time.monotonic() - begun > KEEP_ALIVE_S
     eventually_none(live, lambda one: untrue(world, one))
 
 
