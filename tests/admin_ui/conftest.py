@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.test import Client
 
+from controlplane import audit
+from controlplane.denials import Denials
 from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker, console_broker
 from tests.admin_ui.people import populate
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of refusals in the audit log: those of other tests in the same minute would leave none for this one."""
+    monkeypatch.setattr(audit, "denials", Denials())
 
 
 @pytest.fixture
