@@ -20,23 +20,20 @@ import pulsar
 import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.broker.core.ownership import lease
-from messaging.broker.runtime import main
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.ownership import fleet_member
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.storage_opening import StorageUnreachable
 from messaging.client import Client, connect
 from messaging.errors import PlatformError
 from messaging.identity import create_secrets, issue_token
 from messaging.settings import Settings
-from messaging.storage.sql import ownership
 from tests.compat.fleet.campaign import check_stored
 from tests.compat.python_clients import Consumer, Publisher, messages
 from tests.compat.receipts import Sent
 from tests.support.bookkeeper.cluster import free_port
+from tests.support.brokers.short_leases import shorten_leases
 from tests.support.cuttable_proxy import CuttableProxy
 from tests.support.waiting import eventually
 
@@ -52,14 +49,7 @@ STOP_S = 5.0
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (ownership, lease):
-        monkeypatch.setattr(module, "LEASE_MS", round(LEASE_S * 1000))
-    for module, name, seconds in (
-        (lease, "RENEW_S", LEASE_S / 5), (fleet_member, "RENEW_S", LEASE_S / 5), (lease, "MARGIN_S", LEASE_S / 4),
-        (lease, "LATE_S", LEASE_S / 2), (lease, "SETTLES_S", LEASE_S / 4), (fleet_member, "LOOK_S", LEASE_S / 5),
-        (main, "CUT_OFF_LOOK_S", LEASE_S / 5),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, name, seconds)
+    shorten_leases(monkeypatch, LEASE_S)
 
 
 class Machine:

@@ -51,12 +51,17 @@ class World:
 
     def __init__(self) -> None:
         self.clock, self.said = Clock(1_000_000), cast(bool | None, None)
-        store = cast(OwnershipStore, None)
         self.member = SharedMember(
-            store, "b1", lambda _: equal_bundles(1), cast(EndsSessions, None), now_s=lambda: self.clock.now_ms / 1000
+            cast(OwnershipStore, self),
+            "b1",
+            lambda _: equal_bundles(1),
+            cast(EndsSessions, None),
+            now_s=lambda: self.clock.now_ms / 1000,
         )
         self.topics = [UsedTopic(str(TOPIC)), UsedTopic(f"persistent://{OWN_TENANT}/health/t")]
-        self.cut_off = CutOff(self.member, cast(OtherBrokers, self), cast(Topics, self.topics))
+        self.cut_off = CutOff(
+            self.member, cast(OtherBrokers, self), cast(Topics, self.topics), now_s=lambda: self.clock.now_ms / 1000
+        )
 
     def others(self, *ports: int) -> None:
         sessions = [
@@ -66,6 +71,9 @@ class World:
             for number, port in enumerate((1, *ports), 1)
         ]
         self.member.owners.apply(OwnershipChanges([], sessions, 0, more=False))
+
+    async def renew_session(self, *_: object) -> None:
+        """It answers after all."""
 
     async def perform(self, rpc_url: str, *_: object) -> BrokersSeen:
         if self.said is None:
@@ -111,16 +119,41 @@ async def test_clients_stay_while_the_metadata_answer_nobody(world: World) -> No
         assert not await _let_go(world)
 
 
-@pytest.mark.parametrize("changed", [{"live": False, "closed": True}, {"addresses": {MACHINE: "m"}}], ids=["gone", "not ready"])
+def _change(world: World, broker_id: str, **changed: Any) -> None:
+    sessions = [each._replace(**changed) if each.broker_id == broker_id else each for each in world.member.owners.sessions.values()]
+    world.member.owners.apply(OwnershipChanges([], sessions, 0, more=False))
+
+
+@pytest.mark.parametrize("changed", [{"live": False}, {"addresses": {MACHINE: "m"}}], ids=["late", "not ready"])
 async def test_clients_go_where_the_other_broker_was_not_there_when_the_metadata_last_answered(
     world: World, changed: dict[str, Any]
 ) -> None:
-    """Seen: it had just started again, at another address, and clients waited for the end of the cut."""
     world.others(1)
-    sessions = [each._replace(**changed) if each.broker_id == "b2" else each for each in world.member.owners.sessions.values()]
-    world.member.owners.apply(OwnershipChanges([], sessions, 0, more=False))
+    _change(world, "b2", **changed)
     world.clock.now_ms += LEASE_MS
     assert await _let_go(world)
+
+
+async def test_clients_stay_where_the_other_brokers_ended_before(world: World) -> None:
+    """A fleet that was made smaller: that they are silent says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        world.others(1, listener.getsockname()[1])
+        for other in ("b2", "b3"):
+            _change(world, other, live=False, closed=True)
+        world.clock.now_ms += LEASE_MS
+        for _ in range(60):
+            assert not await _let_go(world)
+            world.clock.now_ms += 1000
+
+
+async def test_clients_go_to_one_that_ended_before_and_is_back(world: World) -> None:
+    world.others(1)
+    _change(world, "b2", live=False, closed=True)
+    world.clock.now_ms += LEASE_MS
+    world.said = False
+    assert await _let_go(world) and await _let_go(world)
+    elsewhere = await world.member.where(TOPIC)
+    assert elsewhere is not None and elsewhere.addresses[SERVES] == "pulsar://b2"
 
 
 async def test_clients_stay_where_there_is_no_other_broker(world: World) -> None:
@@ -135,3 +168,23 @@ async def test_clients_of_a_broker_that_reaches_nobody_look_for_others(world: Wo
     assert await _let_go(world)
     with pytest.raises(NotReady, match="cannot renew"):
         await asyncio.wait_for(world.member.where(TOPIC), 5)
+
+
+async def test_clients_that_come_back_to_a_broker_that_reaches_nobody_stay_for_longer_each_time(world: World) -> None:
+    world.others(1, 2)
+    _change(world, "b3", live=False, closed=True)
+
+    async def until_renewed_s(seconds: int) -> list[int]:
+        """In which seconds clients were let go."""
+        world.clock.now_ms += LEASE_MS
+        gone = []
+        for second in range(seconds):
+            if await _let_go(world):
+                gone.append(second)
+            world.clock.now_ms += 1000
+        await world.member.renew()
+        assert not await _let_go(world)
+        return gone
+
+    assert await until_renewed_s(250) == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+    assert await until_renewed_s(4) == [0, 1, 3], "as at first"
