@@ -101,7 +101,7 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
     if run.outcome == outcomes.NEEDS_SPARK:
         return Problem(
             "warn",
-            gettext("Usage is recorded but not aggregated, because Spark is not installed"),
+            gettext("Usage is recorded but not aggregated, because Spark cannot be started"),
             run.message
             or gettext("Install it with: pip install magnetar[spark]. Nothing is lost: the next run computes every missing hour."),
         )

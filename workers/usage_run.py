@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -26,12 +25,12 @@ from spark_jobs.config import (
     write_json,
 )
 from spark_jobs.death import memory_limit
+from spark_jobs.engine import on_this_machine, spark_installed
 
 NEEDS_SPARK = (
-    'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
-    "and will be computed then"
+    'spark_master = "{master}" needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); '
+    "usage is kept and will be computed then"
 )
-NEEDED = ("pyspark", "pyarrow", "numpy")
 COMMAND = (sys.executable, "-P", "-m", "spark_jobs.hourly_usage")
 POLL_S = 0.25
 _END_S = 5.0
@@ -64,7 +63,7 @@ class RunDied(RunFailed):
 
 
 class NeedsSpark(RunFailed):
-    """PySpark or a Java for it is missing."""
+    """PySpark, where the master is a cluster's, or a Java for it is missing."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,9 @@ def run_job(
     the versions there are. `master`: another than the setting. The caller lets only one run at a time, and removes the run's
     load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log, quarantine and partial sums.
     """
-    if any(importlib.util.find_spec(name) is None for name in NEEDED):
-        raise NeedsSpark(NEEDS_SPARK)
+    master = master or settings.spark_master
+    if not on_this_machine(master) and not spark_installed():
+        raise NeedsSpark(NEEDS_SPARK.format(master=master))
     files = RunFiles.of(settings, run_id)
     _sweep(files)
     request = Request(
@@ -131,7 +131,7 @@ def run_job(
         known=dict(current.inputs),
         current_hours=dict(current.hours),
         current_days=dict(current.days),
-        master=master or settings.spark_master,
+        master=master,
         spark_rows_min=settings.spark_rows_min,
         driver_memory=settings.spark_driver_memory,
         lookback_days=settings.usage_lookback_days,

@@ -92,7 +92,7 @@ def test_usage_says_what_is_wrong(browse: Browse) -> None:
     client = browse("owner")
     assert "not computed yet" in text(client, "/usage")
     run = UsageRun.objects.create(run_id="run-18", outcome="needs_spark", requested_at=timezone.now())
-    assert "Spark is not installed" in text(client, "/usage")
+    assert "Spark cannot be started" in text(client, "/usage")
     for outcome, words in (("failed", "The last run failed"), ("running", "A run is in progress")):
         UsageRun.objects.filter(run_id=run.run_id).update(outcome=outcome)
         assert words in text(client, "/usage")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from spark_jobs.config import Progress
-from spark_jobs.engine import ROWS_A_TASK, LocalFirstEngine
+import importlib.util
+from dataclasses import replace
+
+import pytest
+
+from spark_jobs.config import Progress, Request
+from spark_jobs.engine import ROWS_A_TASK, LocalFirstEngine, rows_for_spark
 from tests.spark_jobs.job import InProcess, Job
 from tests.spark_jobs.usage_files import golden, write_all
 
@@ -12,7 +17,7 @@ class Large(InProcess):
     cores = 8
 
 
-def engine_of(rows_min: int, started: list[Large], said: list[Progress]) -> LocalFirstEngine:
+def engine_of(rows_min: float, started: list[Large], said: list[Progress]) -> LocalFirstEngine:
     def start() -> Large:
         started.append(Large())
         return started[-1]
@@ -30,6 +35,18 @@ def test_the_large_engine_is_started_for_the_first_large_work() -> None:
     for rows in (10_000 - 2 * ROWS_A_TASK, 1):
         assert engine.run("put together", abs, [-1, -2], rows) == [1, 2]
     assert len(started) == 1 and engine.cores == 8
+
+
+def test_without_spark_all_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without it computed no usage at all, and made no invoice."""
+    request = Request("run", "raw", "hours", "cache", 0, spark_rows_min=7)
+    assert rows_for_spark(request) == 7
+    assert rows_for_spark(replace(request, master="spark://cluster:7077")) == 0
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert rows_for_spark(request) == rows_for_spark(replace(request, spark_rows_min=0)) == float("inf")
+    assert rows_for_spark(replace(request, master="spark://cluster:7077")) == 0
+    started: list[Large] = []
+    assert engine_of(float("inf"), started, []).run("read", abs, [-1, -2], 10**12) == [1, 2] and not started
 
 
 def test_many_small_tasks_are_large_work() -> None:

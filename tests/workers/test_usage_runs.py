@@ -179,8 +179,11 @@ class TestTheTask:
         summary = run_task(environment)
         assert summary["run"] == "succeeded" and "not_collected" in summary
 
-    def test_without_spark_it_says_so(self, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_spark_a_cluster_cannot_be_used(
+        self, environment: Environment, settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        environment = dataclasses.replace(environment, settings=settings_of(spark_master="spark://cluster:7077"))
         assert run_task(environment)["run"] == "needs_spark"
         run = UsageRun.objects.get()
         assert run.outcome == UsageRun.Outcome.NEEDS_SPARK

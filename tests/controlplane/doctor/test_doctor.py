@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane import datadir
@@ -56,6 +58,22 @@ def test_every_finding_that_is_not_well_says_what_to_do(
 def test_an_old_python(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "PYTHON_LEAST", (9, 9))
     assert only(checks.python(settings)).level == "fail"
+
+
+def test_without_spark_usage_is_computed_unless_a_cluster_is_to_do_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert only(checks.java(settings)).level == "ok" and "on one core" in only(checks.java(settings)).says
+    found = only(checks.java(msgspec.structs.replace(settings, spark_master="spark://cluster:7077")))
+    assert found.level == "warn" and "not aggregated" in found.says and "magnetar[spark]" in found.do
+
+
+def test_what_is_told_of_plain_loops_can_be_done_without_a_checkout(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hot_extensions, "COMPILED", tmp_path)
+    assert "make setup" in only(checks.hot_loops(settings)).do
+    monkeypatch.setattr(checks, "CHECKOUT", tmp_path / "pyproject.toml")
+    assert "make" not in only(checks.hot_loops(settings)).do
 
 
 def test_hot_loops_compiled_from_the_sources_as_they_are(

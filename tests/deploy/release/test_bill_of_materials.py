@@ -36,7 +36,7 @@ def test_it_fits_the_schema_of_its_format(made: dict[str, Any]) -> None:
 
 def test_it_lists_what_the_platform_runs_on_and_nothing_of_the_tests(made: dict[str, Any]) -> None:
     scopes = {component["name"]: component["scope"] for component in made["components"]}
-    assert scopes["django"] == scopes["msgspec"] == scopes["psycopg-binary"] == "required"
+    assert scopes["django"] == scopes["msgspec"] == scopes["psycopg-binary"] == scopes["pyarrow"] == "required"
     assert scopes["pyspark"] == scopes["py4j"] == scopes["kazoo"] == "optional"
     assert not {"pytest", "mypy", "playwright", "magnetar"} & set(scopes)
     assert made["metadata"]["component"]["purl"] == "pkg:pypi/magnetar@1.2.3"
