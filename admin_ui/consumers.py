@@ -31,12 +31,14 @@ from admin_ui.topic_list import PAGE as WATCHED_MAX
 from admin_ui.topic_list import WHOLE_MAX
 from messaging.adminrpc.topics import LiveAsked
 from messaging.errors import InvalidName
+from messaging.json_types import converted
 from messaging.protocol.names import parse_topic
 from tenants.http.threads import in_database_thread
 
 CHECK_AGAIN_S = 10.0  # what no record tells of, such as the end of a session, is noticed after that long
 MESSAGE_BYTES_MAX = 65_536
 TOO_MANY = 4429
+_WATCHED: Any = Annotated[list[str], Meta(min_length=1, max_length=WATCHED_MAX)]  # names of topics
 
 
 class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels is not typed
@@ -94,7 +96,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             self._resync = True
         elif message.get("type") == "watch" and not self._asked.done():
             try:
-                names = msgspec.convert(message.get("topics"), Annotated[list[str], Meta(min_length=1, max_length=WATCHED_MAX)])
+                names = converted(message.get("topics"), _WATCHED)
                 topics = [str(parse_topic(str(full_name(*self._namespace, name)))) for name in names]
             except (msgspec.ValidationError, InvalidName):
                 await self.close(1003)

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
 from messaging.client_address import networks
+from messaging.json_types import converted
 from messaging.local_caller import is_loopback
 
 PREFIX = "MAGNETAR_"
@@ -437,7 +438,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: object) -> Setti
             values[key] = value
             origin[key] = f"in --{key.replace('_', '-')}"
     try:
-        return msgspec.convert(values, Settings, strict=False)
+        return converted(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         if "`$." not in str(error):
             raise ConfigError(str(error)) from None  # of __post_init__: it names its keys

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from messaging.json_types import decoder_of
 from spark_jobs.checksum import DETAIL_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result, details_directory
 from workers.detail_models import UsageDetail
@@ -67,7 +68,7 @@ def _model(row: _Row, at: datetime, run: UsageRun, tenant_of: TenantOf) -> Usage
 
 
 def _batches(folder: Path, hour: str) -> Iterator[list[_Row]]:
-    decoder = msgspec.json.Decoder(_Row)
+    decoder = decoder_of(_Row)
     for path in sorted(folder.glob(f"{hour}-*.json")):
         with path.open("rb") as lines:
             while batch := [decoder.decode(line) for line in islice(lines, ROWS_AN_INSERT)]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from django.db import transaction
 
+from messaging.json_types import decoder_of
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result
 from spark_jobs.plan import hour_of_name
@@ -153,7 +154,7 @@ def _tenant_of(tenants: Mapping[str, tuple[str, datetime]]) -> TenantOf:
 
 
 def _batches(folder: Path) -> Iterator[list[_Row]]:
-    decoder = msgspec.json.Decoder(_Row)
+    decoder = decoder_of(_Row)
     for path in sorted(folder.glob("*.json")):
         with path.open("rb") as lines:
             while batch := [decoder.decode(line) for line in islice(lines, ROWS_AN_INSERT)]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from django.db.models import Sum
 
+from messaging.json_types import decoder_of
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result
 from workers.models import UsageCorrection, UsageHour, UsagePartition, UsagePeriod, UsagePeriodPartition, UsageRun
@@ -121,7 +122,7 @@ def _model(row: _Row, run: UsageRun, tenant_uids: dict[str, str]) -> UsagePeriod
 def _batches(path: Path) -> Iterator[list[_Row]]:
     if not path.exists():
         return
-    decoder = msgspec.json.Decoder(_Row)
+    decoder = decoder_of(_Row)
     with path.open("rb") as lines:
         while batch := [decoder.decode(line) for line in islice(lines, ROWS_AN_INSERT)]:
             yield batch

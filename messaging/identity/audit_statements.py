@@ -15,6 +15,7 @@ import msgspec
 
 from messaging.identity import files, signing_keys
 from messaging.identity.files import secrets_path
+from messaging.json_types import converted
 from messaging.settings import Settings
 
 SIGNING_FILE, VERIFY_FILE = "audit-signing.pem", "audit-verify.pem"
@@ -51,7 +52,7 @@ def verify(path: Path, text: str) -> Statement:
     key = files.public_key(path)
     try:
         claims = jwt.decode(text, key, algorithms=["ES256"], audience=_AUDIENCE, issuer="magnetar", options={"verify_iat": False})
-        return msgspec.convert({name: claims.get(name) for name in Statement.__struct_fields__}, Statement)
+        return converted({name: claims.get(name) for name in Statement.__struct_fields__}, Statement)
     except (jwt.PyJWTError, msgspec.ValidationError) as error:
         raise ValueError(f"the signature of a statement does not fit: {error}") from None
 

@@ -14,6 +14,7 @@ import msgspec
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
+from messaging.json_types import decoder_of
 from messaging.payloads.budget import Budget, Input, PayloadError, check_depth, shown_bytes, shown_number, text_of
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -121,7 +122,7 @@ def without_schema() -> ProtobufReader:
 def of_parsing_info(info: str) -> ProtobufReader:
     """Of a PROTOBUF schema, whose property ``__PARSING_INFO__`` names the fields of its message. Others are numbers."""
     try:
-        listed = msgspec.json.decode(info, type=list[dict[str, Any]])
+        listed = decoder_of(list[dict[str, Any]]).decode(info)
     except (msgspec.DecodeError, RecursionError):
         listed = []
     fields = {
@@ -135,7 +136,7 @@ def of_parsing_info(info: str) -> ProtobufReader:
 def of_descriptors(schema: bytes) -> ProtobufReader:
     """Of a PROTOBUF_NATIVE schema. Raises `PayloadError`."""
     try:
-        described = msgspec.json.decode(schema, type=dict[str, Any])
+        described = decoder_of(dict[str, Any]).decode(schema)
         files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(described["fileDescriptorSet"], validate=True))
         root = str(described["rootMessageTypeName"])
     except (msgspec.DecodeError, binascii.Error, DecodeError, RecursionError, KeyError, TypeError, ValueError):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 
 from messaging.errors import PreconditionFailed
+from messaging.json_types import converted
 from messaging.policies.registry import POLICIES
 from messaging.settings import Settings
 
@@ -52,9 +53,9 @@ def read_value(name: str, text: str) -> Any:
     """The value that `text` is for the setting of Pulsar's `name`. Raises `PreconditionFailed`."""
     setting = setting_of(name)
     try:
-        value = msgspec.convert(_words(text), _KINDS[setting], strict=False)
+        value = converted(_words(text), _KINDS[setting], strict=False)
         if isinstance(value, int):
-            msgspec.convert(int(value), _LARGEST)
+            converted(int(value), _LARGEST)
         return value
     except msgspec.ValidationError as error:
         raise PreconditionFailed(f"{name} cannot be {text[:80]!r}: {error}") from None

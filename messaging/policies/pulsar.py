@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from messaging.errors import InvalidValue, PreconditionFailed
+from messaging.json_types import converted
 from messaging.policies.model import Policy, value_schema
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
@@ -61,7 +62,7 @@ class PulsarPath:
         judged where policies are set. Raises `InvalidValue`."""
         if isinstance(value, str):
             try:
-                value = msgspec.convert(value, policy.kind, strict=False)
+                value = converted(value, policy.kind, strict=False)
             except msgspec.ValidationError:
                 return value
         if type(value) is int and value < 0 and value_schema(policy).get("minimum") == 0:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from messaging.errors import InvalidPersistence, InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.json_types import converted
 from messaging.limits.model import check
 from messaging.limits.rest import PROPERTIES
 from messaging.payloads.masks import parse_masks
@@ -65,7 +66,7 @@ def _settable(name: str, level: Level) -> Policy:
 def valid_value(policy: Policy, value: Any) -> Any:
     """Raises `InvalidValue` with the value and the range."""
     try:
-        return msgspec.convert(value, policy.kind)
+        return converted(value, policy.kind)
     except msgspec.ValidationError as error:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:80] + "..."
         raise InvalidValue(f"policy {policy.name} cannot be {shown}: {error}. Valid values: {range_text(policy)}") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from messaging.json_types import converted
 from tenants.audit.links import Linked, moment
 
 LINE_BYTES_MAX = 1 << 20
@@ -88,6 +89,6 @@ def read_lines(file: Iterable[bytes]) -> Iterator[Linked]:
         if len(line) > LINE_BYTES_MAX:
             raise ExportError(f"line {number} has {len(line)} bytes; a record has at most {LINE_BYTES_MAX}")
         try:
-            yield msgspec.convert(json.loads(line), ExportedRecord)
+            yield converted(json.loads(line), ExportedRecord)
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise ExportError(f"line {number} is not a record of an audit log: {error}") from None

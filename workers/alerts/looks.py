@@ -13,6 +13,7 @@ from django.db import transaction
 from messaging.adminrpc.methods import TOPICS_FIGURES
 from messaging.adminrpc.topics import TopicRef
 from messaging.errors import MagnetarError
+from messaging.json_types import converted
 from workers.alerts.models import AlertRule, TopicStanding
 from workers.alerts.notices import OfRule, TenantRef, say
 from workers.alerts.patterns import matching_topics
@@ -90,7 +91,7 @@ def _look_at_pattern(environment: Environment, rule: AlertRule, figures: TopicSt
     """Each topic for itself. One that cannot be looked at stands as it stood."""
     now = environment.now()
     matching = matching_topics(environment.rpc, rule.topic)
-    before = msgspec.convert(rule.topics, dict[str, TopicStanding])
+    before = converted(rule.topics, dict[str, TopicStanding])
     after: dict[str, TopicStanding] = {}
     problem, changed = "", []
     for topic in matching.topics:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 from django.db import models
 
+from messaging.json_types import converted
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
 from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
@@ -93,7 +94,7 @@ class AlertRule(OfTenant):
     @property
     def by_topic(self) -> list[tuple[str, TopicStanding]]:
         """Of a pattern: those that fire first, then by value."""
-        standings = msgspec.convert(self.topics, dict[str, TopicStanding])
+        standings = converted(self.topics, dict[str, TopicStanding])
         return sorted(standings.items(), key=lambda item: (not item[1].firing, -item[1].value, item[0]))
 
     @property

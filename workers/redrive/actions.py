@@ -15,6 +15,7 @@ from messaging.adminrpc.methods import REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveScan
 from messaging.broker.core.dead_letters.redrive import REASON
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, PreconditionFailed
+from messaging.json_types import converted
 from messaging.payloads.masks import MASK, Masks
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource, tenant_role
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -153,7 +154,7 @@ def decide(actor: Actor, topic: TopicName, job_id: str, decision: str) -> Redriv
         if job.state not in allowed:
             raise PreconditionFailed(f"redrive {job.id} is {job.state}: it cannot be told to {decision}")
         if decision == "resume":  # the permissions of now count
-            edit = msgspec.convert(job.edit, RedriveEdit) if job.edit else None
+            edit = converted(job.edit, RedriveEdit) if job.edit else None
             _checked(actor, topic, Request(job.target, job.subscription, given=job.filter, edit=edit))
             job.error = ""
             ask_for(REDRIVE, actor.principal.role, job=job.id)
@@ -281,6 +282,6 @@ def filter_of(request: Request) -> RedriveFilter:
     try:
         if any("\x00" in value for value in request.given.values() if isinstance(value, str)):
             raise msgspec.ValidationError("it has a NUL character, which no database keeps: remove it")
-        return msgspec.convert(request.given, RedriveFilter)
+        return converted(request.given, RedriveFilter)
     except msgspec.ValidationError as error:
         raise InvalidValue(f"the filter is not valid: {error}") from None

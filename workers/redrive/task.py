@@ -11,6 +11,7 @@ from django.db import transaction
 from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveEdit, RedriveFilter, RedriveFound, RedriveMove, RedrivePrepare, RedriveScan
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady, TopicNotFound
+from messaging.json_types import converted
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
@@ -101,7 +102,7 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
             subscription=job.subscription,
             owner=job.owner,
             tenant_uid=job.tenant_uid,
-            **msgspec.structs.asdict(msgspec.convert(job.filter, RedriveFilter)),
+            **msgspec.structs.asdict(converted(job.filter, RedriveFilter)),
             ledger_id=job.ledger_id,
             entry_id=job.entry_id,
             make_subscription=True,
@@ -165,11 +166,11 @@ def _portion(entries: list[RedriveFound], rate: int) -> tuple[list[RedriveFound]
 
 def _move(environment: Environment, job: RedriveJob) -> None:
     pending = job.pending
-    entries = msgspec.convert(pending["found"], list[RedriveFound])
+    entries = converted(pending["found"], list[RedriveFound])
     gone: set[tuple[int, int]] = set()
     targets: dict[tuple[int, int], str] = {}
-    edit = msgspec.convert(job.edit, RedriveEdit) if job.edit else None
-    for move in msgspec.convert(pending["moves"], list[_PlannedMove]):
+    edit = converted(job.edit, RedriveEdit) if job.edit else None
+    for move in converted(pending["moves"], list[_PlannedMove]):
         moved = environment.rpc.call(
             REDRIVE_MOVE,
             RedriveMove(

@@ -21,6 +21,7 @@ from messaging.client.message import Key
 from messaging.client.schemas.records import record_of
 from messaging.client.schemas.schema import AVRO_TYPE, Schema
 from messaging.errors import InvalidValue
+from messaging.json_types import converted
 from messaging.protocol import pulsar_pb2 as pb
 
 WRITERS_KEPT = 64  # parsed schemas of writers
@@ -73,7 +74,7 @@ class Avro(Schema[Any]):
             if self._pydantic:
                 model: Any = self._model
                 return model.model_validate(fields)
-            return msgspec.convert(fields, self._model, builtin_types=(bytes,))
+            return converted(fields, self._model, builtin_types=(bytes,))
         except Exception as error:
             raise InvalidValue(f"the message is not a {self._name}: {type(error).__name__}: {error}") from None
 

@@ -11,6 +11,7 @@ import msgspec
 from messaging.client.schemas.records import record_of
 from messaging.client.schemas.schema import JSON_TYPE, Schema
 from messaging.errors import InvalidValue
+from messaging.json_types import decoder_of
 from messaging.protocol import pulsar_pb2 as pb
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class Json(Schema[T]):
         self._pydantic = hasattr(model, "model_validate_json")
         definition = record_of(model)
         self.description = pb.Schema(name=model.__name__, schema_data=msgspec.json.encode(definition), type=JSON_TYPE)
-        self._decoder = None if self._pydantic else msgspec.json.Decoder(model)
+        self._decoder = None if self._pydantic else decoder_of(model)
 
     def encode(self, value: T) -> bytes:
         if not isinstance(value, self._model):

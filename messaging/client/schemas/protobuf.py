@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 
 from messaging.client.schemas.schema import PROTOBUF_NATIVE_TYPE, Schema
 from messaging.errors import InvalidValue
+from messaging.json_types import decoder_of
 from messaging.protocol import pulsar_pb2 as pb
 
 M = TypeVar("M", bound=Message)
@@ -44,7 +45,7 @@ class Protobuf(Schema[M]):
         from google.protobuf import descriptor_pool, message_factory  # only programs that do not know the class need them
 
         try:
-            described = msgspec.json.decode(definition, type=_Definition)
+            described = decoder_of(_Definition).decode(definition)
             pool = descriptor_pool.DescriptorPool()
             for file in descriptor_pb2.FileDescriptorSet.FromString(described.file_descriptor_set).file:
                 pool.Add(file)

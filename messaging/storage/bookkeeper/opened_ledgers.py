@@ -14,6 +14,7 @@ from messaging.bookkeeper.core.entries import DigestType
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
 from messaging.bookkeeper.shell.ledger_reader import LedgerReader
+from messaging.json_types import decoder_of
 from messaging.storage.bookkeeper.reader import BlockReads, LedgerReading, Source
 from messaging.storage.bookkeeper.store_errors import WHAT, told
 from messaging.storage.bookkeeper.store_nodes import StoreNodes
@@ -104,7 +105,7 @@ def custom_of(properties: dict[str, str]) -> dict[str, bytes]:
 
 def properties_of(ledger_id: int, metadata: LedgerMetadata) -> dict[str, str]:
     try:
-        return msgspec.json.decode(metadata.custom.get(_PROPERTIES, b""), type=dict[str, str])
+        return decoder_of(dict[str, str]).decode(metadata.custom.get(_PROPERTIES, b""))
     except msgspec.DecodeError as error:
         raise StoreError(f"{WHAT}: ledger {metadata.ledger_id} was made by something else: {error}", ledger_id) from None
 

@@ -34,6 +34,7 @@ from messaging.bookkeeper.metadata.store import (
     UnknownOutcome,
 )
 from messaging.bookkeeper_url import BookkeeperUrl
+from messaging.json_types import decoder_of
 from messaging.storage.bookkeeper.store_errors import WHAT, told
 from messaging.storage.ledger_store import Fence, Fenced, StoreError, Unreachable
 
@@ -195,7 +196,7 @@ class StoreNodes:
 
     def _decoded(self, stored: Node) -> StoreRecord:
         try:
-            record = msgspec.json.decode(stored.data, type=StoreRecord)
+            record = decoder_of(StoreRecord).decode(stored.data)
         except msgspec.DecodeError as error:
             raise StoreError(f"{WHAT}: the node {self.path} is no record of a store: {error}") from None
         if record.format != FORMAT_VERSION:

@@ -22,6 +22,7 @@ from typing import Protocol
 
 import msgspec
 
+from messaging.json_types import decoder_of
 from messaging.storage.ledger_store import WHOLE, Fence, Fenced, StoreError
 from messaging.storage.meta_store import MetaStore
 
@@ -73,7 +74,7 @@ async def match(ledgers: NamedLog, meta: MetaStore, scope: str = WHOLE) -> bool:
             )
         return False
     try:
-        named = msgspec.json.decode(stored, type=_Named)
+        named = decoder_of(_Named).decode(stored)
     except msgspec.DecodeError as error:
         raise StoreError(f"the metadata cannot be read: its value {key} is damaged: {error}") from error
     if ledgers.generation != named.current and (not named.following or ledgers.generation != named.following):

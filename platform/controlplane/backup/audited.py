@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.backup.manifest import BackupManifest
 from messaging.atomic_files import make_directory, replace_file
+from messaging.json_types import decoder_of
 from messaging.settings import ConfigError, Settings
 
 NOTE = "restored.json"  # in control/
@@ -47,7 +48,7 @@ def record_restored(settings: Settings) -> None:
     """Turns the note, if there is one, into a record. Django is set up, and the tables are there."""
     path = settings.data_path / "control" / NOTE
     try:
-        facts = msgspec.json.decode(path.read_bytes(), type=BackupFacts)
+        facts = decoder_of(BackupFacts).decode(path.read_bytes())
     except FileNotFoundError:
         return
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

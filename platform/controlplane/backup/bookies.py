@@ -24,6 +24,7 @@ from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.errors import BookkeeperError
 from messaging.bookkeeper.metadata.store import MetadataStore
 from messaging.bookkeeper_url import BookkeeperUrl
+from messaging.json_types import decoder_of
 from messaging.settings import ConfigError
 from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 from messaging.storage.bookkeeper.backup.copying import PIECE_BYTES, LedgerCopying
@@ -155,7 +156,7 @@ def read_content(folder: Path, manifest: BackupManifest) -> tuple[StoreContent, 
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != sums[CONTENT]:
             raise ConfigError(f"the backup {folder} is damaged: {CONTENT} does not match its checksum; restore another one")
-        content = msgspec.json.decode(data, type=StoreContent)
+        content = decoder_of(StoreContent).decode(data)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the backup is damaged: {path} cannot be read: {error}; restore another one") from None
     if content.format > CONTENT_FORMAT:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from messaging.atomic_files import replace_file
+from messaging.json_types import decoder_of
 
 NAME = "last-backup.json"
 
@@ -25,6 +26,6 @@ def record(data_path: Path, last: LastBackup) -> None:
 def read(data_path: Path) -> LastBackup | None:
     """None: none is known of."""
     try:
-        return msgspec.json.decode((data_path / NAME).read_bytes(), type=LastBackup)
+        return decoder_of(LastBackup).decode((data_path / NAME).read_bytes())
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

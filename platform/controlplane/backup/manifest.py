@@ -23,6 +23,7 @@ import msgspec
 from controlplane.migration_names import known_migrations
 from messaging.atomic_files import replace_file
 from messaging.bookkeeper_url import is_bookkeeper
+from messaging.json_types import decoder_of
 from messaging.settings import ConfigError
 from messaging.storage.local.format.directory import FORMAT_VERSION as LOG_FORMAT
 from messaging.storage.postgresql.ledgers.tables import FORMAT_VERSION as LEDGERS_FORMAT
@@ -124,8 +125,8 @@ def read(folder: Path) -> BackupManifest:
         raise ConfigError(f"{path} has {path.stat().st_size} bytes, more than the {MANIFEST_BYTES_MAX} that are read")
     content = path.read_bytes()
     try:
-        require_known(msgspec.json.decode(content, type=_Newer))
-        manifest = msgspec.json.decode(content, type=BackupManifest)
+        require_known(decoder_of(_Newer).decode(content))
+        manifest = decoder_of(BackupManifest).decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is damaged, or of something else than a backup: {error}") from None
     if not manifest.magnetar_backup:

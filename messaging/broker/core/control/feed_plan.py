@@ -9,6 +9,7 @@ import msgspec
 
 from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
 from messaging.errors import InvalidValue
+from messaging.json_types import converted
 
 State = dict[str, Any]
 Tables = Mapping[str, Mapping[str, State]]  # kind -> key -> state
@@ -62,7 +63,7 @@ def checked(changes: Iterable[FeedChange], to_version: int) -> None:
         if change.state is None:
             continue
         try:
-            msgspec.convert(change.state, shape)
+            converted(change.state, shape)
         except msgspec.ValidationError as error:
             raise InvalidValue(f"{where}: {error}") from None
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from messaging.broker.core.dead_letters.moves import Move, Part
+from messaging.json_types import decoder_of
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import parts, unpack
 from messaging.protocol.frames import ProtocolError, Stored, build_send, parse_stored
@@ -219,7 +220,7 @@ def encode(records: dict[str, DeadLetterRecord]) -> bytes:
 
 def decode(data: bytes) -> dict[str, DeadLetterRecord]:
     """Raises `ValueError` for malformed bytes."""
-    return msgspec.json.decode(data, type=dict[str, DeadLetterRecord])
+    return decoder_of(dict[str, DeadLetterRecord]).decode(data)
 
 
 def position_of(pair: tuple[int, int]) -> Position:

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from messaging.broker.core.schemas.model import SchemaError
+from messaging.json_types import decoder_of
 
 _Descriptor = TypeVar("_Descriptor")
 LOOKS_MAX = 10_000  # files and messages that are looked at for the root message
@@ -27,7 +28,7 @@ class _Data(msgspec.Struct):
 def root_message(data: bytes) -> str:
     """The full name of the root message. Raises `SchemaError` if the descriptors do not contain it or cannot be read."""
     try:
-        described = msgspec.json.decode(data, type=_Data)
+        described = decoder_of(_Data).decode(data)
         files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(described.files, validate=True))
     except (msgspec.DecodeError, binascii.Error, DecodeError, RecursionError) as error:
         raise SchemaError(f"the schema is not a valid Protobuf descriptor: {error}") from None

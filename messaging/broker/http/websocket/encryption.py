@@ -8,6 +8,7 @@ import msgspec
 
 from messaging.broker.runtime.local.messages import EncryptionContext, EncryptionKey
 from messaging.errors import InvalidValue
+from messaging.json_types import decoder_of
 
 Keys = dict[str, EncryptionKey]
 KEYS_MAX = 16  # they are stored with every message
@@ -18,7 +19,7 @@ class _Key(msgspec.Struct, rename="camel"):
     metadata: dict[str, str] | None = None
 
 
-_KEYS = msgspec.json.Decoder(dict[str, _Key])
+_KEYS = decoder_of(dict[str, _Key])
 
 
 def read_keys(parameter: str) -> Keys:

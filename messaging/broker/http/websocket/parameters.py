@@ -11,6 +11,7 @@ from messaging.bodies import explain
 from messaging.broker.http.websocket.encryption import read_keys
 from messaging.broker.runtime.local.messages import InitialPosition
 from messaging.errors import InvalidValue
+from messaging.json_types import converted
 from messaging.limits import websocket as limits
 from messaging.limits.model import Limit
 from messaging.limits.sizes import INT32_MAX, INT64_MAX, TOPIC_BYTES_MAX, WHY_TOPIC
@@ -124,7 +125,7 @@ def parse_query(query: bytes) -> dict[str, str]:
 def read_parameters(kind: type[P], query: dict[str, str]) -> P:
     """Raises `InvalidValue` naming the parameter."""
     try:
-        parameters = msgspec.convert({key: value for key, value in query.items() if value}, kind, strict=False)
+        parameters = converted({key: value for key, value in query.items() if value}, kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidValue(f"query parameter {explain(error, kind)}") from None
     check(parameters)

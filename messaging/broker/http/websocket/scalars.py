@@ -16,16 +16,19 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from messaging.json_types import converted, decoder_of
+
 INT32, INT64 = 1 << 31, 1 << 63
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False, "": None}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 S = TypeVar("S", bound=msgspec.Struct)
+_MEMBERS: Any = dict[str, msgspec.Raw] | None
 
 
 def convert(text: str | bytes, kind: type[S], integers: Mapping[str, int]) -> S:
     """`integers`: of each whole number's field, by its name in JSON, how far it may be from 0. Raises `msgspec.DecodeError`."""
-    raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    raw = decoder_of(dict[str, msgspec.Raw]).decode(text)
     hints = get_type_hints(kind)
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
@@ -34,7 +37,7 @@ def convert(text: str | bytes, kind: type[S], integers: Mapping[str, int]) -> S:
             continue
         wanted = [arm for arm in _arms(hints[field.name]) if arm is not types.NoneType]
         fields[name] = _value(name, raw[name], wanted, integers)
-    return msgspec.convert(fields, kind)
+    return converted(fields, kind)
 
 
 def _arms(hint: Any) -> tuple[Any, ...]:
@@ -49,7 +52,7 @@ def _value(name: str, raw: msgspec.Raw, wanted: list[Any], integers: Mapping[str
     if bool in wanted:
         return _truth(name, raw)
     if dict[str, str | None] in wanted:
-        members = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None)
+        members = decoder_of(_MEMBERS).decode(raw)
         return members and {key: _text(f"{name}.{key[:40]}", value) for key, value in members.items()}
     return msgspec.json.decode(raw)
 

@@ -25,6 +25,7 @@ import structlog
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.atomic_files import DRAFT_SUFFIX, make_directory, replacing
+from messaging.json_types import decoder_of
 from messaging.storage.disk_reserve import NO_RESERVE, NO_SPACE, DiskReserve
 
 log = structlog.get_logger("broker.feed")
@@ -32,7 +33,7 @@ log = structlog.get_logger("broker.feed")
 COMPACTED_FROM_BYTES = 1 << 20  # a journal below that is left alone
 PAGE_ENTITIES = 500  # of a state
 _HEAD = Struct(">II")
-_PAGE = msgspec.json.Decoder(FeedApply)
+_PAGE = decoder_of(FeedApply)
 _BODY_BEGINS = b'{"from_version":'
 
 Entity = tuple[str, str, dict[str, Any]]

@@ -14,6 +14,7 @@ import structlog
 
 from messaging.atomic_files import replace_file
 from messaging.broker.runtime.metering.history_buffer import HistoryBuffer, WaitingHistory
+from messaging.json_types import decoder_of
 
 log = structlog.get_logger("broker.metering")
 FILE = "waiting-history.json"
@@ -38,7 +39,7 @@ def take_up(buffer: HistoryBuffer, folder: Path) -> None:
             os.fsync(descriptor)  # it must not be there again after a power loss
         finally:
             os.close(descriptor)
-        buffer.take_up(msgspec.json.decode(content, type=WaitingHistory))
+        buffer.take_up(decoder_of(WaitingHistory).decode(content))
     except FileNotFoundError:
         pass
     except (OSError, msgspec.MsgspecError) as error:

@@ -14,6 +14,7 @@ import msgspec
 
 from messaging.errors import AuthenticationFailed
 from messaging.identity import ServiceVerifier, service_token
+from messaging.json_types import decoder_of
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.settings import Settings
@@ -92,6 +93,6 @@ class DelegationVerifier:
         if self._verifier.verify(token, now_ms).role != BROKER_ROLE:
             raise AuthenticationFailed("only brokers may connect on behalf of clients")
         try:
-            return msgspec.json.decode(connect.original_principal, type=DelegatedClient)
+            return decoder_of(DelegatedClient).decode(connect.original_principal)
         except msgspec.MsgspecError as error:
             raise AuthenticationFailed(f"the original principal cannot be read: {error}") from None

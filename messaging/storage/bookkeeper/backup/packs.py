@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
+from messaging.json_types import decoder_of
 from messaging.storage.bookkeeper.block_format import decode
 from messaging.storage.fence_table import scope_of
 from messaging.storage.ledger_store import StoreError
@@ -126,7 +127,7 @@ def _head(path: Path, file: _Readable) -> LedgerHead | None:
     if not length:
         return None
     try:
-        return msgspec.json.decode(_read(path, file, length, HEAD_BYTES_MAX), type=LedgerHead)
+        return decoder_of(LedgerHead).decode(_read(path, file, length, HEAD_BYTES_MAX))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedPack(f"{path.name}: where a ledger was to begin is something else: {error}") from None
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from messaging.json_types import decoder_of
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.device.disk import Disk, read_file
 from messaging.storage.local.format.directory import REPAIR, write_whole
@@ -87,7 +88,7 @@ def read(disk: Disk, directory: Path) -> Manifest | None:
     if NAME not in disk.names(directory):
         return None
     try:
-        return msgspec.json.decode(read_file(disk, directory / NAME), type=Manifest)
+        return decoder_of(Manifest).decode(read_file(disk, directory / NAME))
     except msgspec.DecodeError as error:
         raise Unavailable(f"{directory / NAME} cannot be read: {error}; {REPAIR}") from None
 

@@ -16,6 +16,7 @@ from messaging.broker.core.dead_letters.dead_entries import move_extension, posi
 from messaging.broker.core.dead_letters.moves import Move
 from messaging.broker.core.memory.memory_charge import Charge
 from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.json_types import decoder_of
 from messaging.storage import block_header
 from messaging.storage.block_header import Extensions
 from messaging.storage.ledger_store import Block, Corrupt, Position
@@ -111,7 +112,7 @@ class StoredMoves:
             if self._moves is None:
                 stored = await self._topic.services.stores.storage.meta.get_value(key_of(self._topic.text))
                 try:
-                    self._moves = msgspec.json.decode(stored, type=dict[str, _StoredMove]) if stored else {}
+                    self._moves = decoder_of(dict[str, _StoredMove]).decode(stored) if stored else {}
                 except ValueError as error:
                     log.critical("dead_letters.damaged", topic=self._topic.text, error=str(error))
                     self._moves = {}
