@@ -28,6 +28,7 @@ SUITE = pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart
 SEEDS ?= 200
 STEPS ?= 1000000
 CALLS ?= 100000
+ORDERS ?= 1000
 SEED ?= 1
 PAGES ?= 0
 
@@ -111,6 +112,10 @@ simulate: setup $(VENV)/.installed-test ## let a million things happen to a subs
 .PHONY: ownership
 ownership: setup $(VENV)/.installed-test ## let a million things happen to a fleet's brokers, their sessions and bundles; STEPS=10000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.ownership --steps $(STEPS) $(ARGS)
+
+.PHONY: takeovers
+takeovers: setup $(VENV)/.installed-test ## let two brokers take over from a third in 1,000 orders of their steps, of each kind; ORDERS=10000
+	TAKEOVER_ORDERS=$(ORDERS) $(BIN)/python -m pytest -q -n 2 --timeout 0 tests/messaging/broker/runtime/ownership/test_two_recoverers.py -k some_orders $(ARGS)
 
 .PHONY: bookkeeper
 bookkeeper: setup $(VENV)/.installed-test ## let a million things happen to ledgers of BookKeeper, their writers and recoveries; STEPS=10000, ARGS="--seed 7"

@@ -32,7 +32,7 @@ from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeFile
 
-SEEDS, MORE_SEEDS = range(12), range(12, 18)  # 5,400 steps; the first twelve see everything happen
+SEEDS = range(12)  # 3,600 steps, in which everything happens
 FEW_STEPS = STEPS // 3  # of which each step before is a part: where runs differ, they differ early
 COUNTED = {
     "refused starts",
@@ -73,12 +73,6 @@ def test_the_broker_keeps_its_promises(run: Run) -> None:
     assert seen >= COUNTED | OPERATIONS.keys()  # each of them happened
 
 
-@pytest.mark.parametrize("seed", MORE_SEEDS)
-def test_the_broker_keeps_its_promises_to_more(run: Run, seed: int) -> None:
-    result = run(seed)
-    assert not result.violation, described(result, STEPS, 100)
-
-
 def test_the_same_seed_gives_the_same_run(run: Run, tmp_path: Path, repository: Path) -> None:
     """Also in another process, whose sets and hashes are in another order."""
     here = run(5, FEW_STEPS)
@@ -96,8 +90,9 @@ def test_the_same_seed_gives_the_same_run(run: Run, tmp_path: Path, repository: 
     assert elsewhere.stdout.split() == [here.trace.hash]
 
 
-def violations(run: Run, seeds: range) -> set[str]:
-    return {result.violation for seed in seeds if (result := run(seed)).violation}
+def violations(run: Run, seeds: range) -> Iterator[str]:
+    """One seed after another, as far as somebody asks."""
+    return (result.violation for seed in seeds if (result := run(seed)).violation)
 
 
 def test_a_receipt_before_the_disk_has_the_message_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +104,7 @@ def test_messages_that_a_crash_took_are_noticed(run: Run, monkeypatch: pytest.Mo
     """A disk that says that it synced and did not: the messages are missed when everything is read."""
     monkeypatch.setattr(FakeFile, "sync", lambda file: None)
     monkeypatch.setattr(FakeDisk, "holds", lambda disk, data: True)
-    assert violations(run, range(4))
+    assert any(violations(run, range(4)))
 
 
 def test_a_consumer_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
