@@ -17,6 +17,9 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:platform-audit-export"): Action.SUPERUSER,
     ("GET", "api:audit-heads"): Action.SUPERUSER,
     ("POST", "api:audit-heads"): Action.SUPERUSER,
+    ("GET", "api:administrators"): Action.SUPERUSER,
+    ("PUT", "api:administrator"): Action.SUPERUSER,
+    ("DELETE", "api:administrator"): Action.SUPERUSER,
     ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
     ("POST", "api:tenants"): Action.SUPERUSER,
     ("GET", "api:tenant"): Action.TENANT_SEE,
@@ -191,6 +194,8 @@ PAYLOAD_READS: dict[tuple[str, str], str] = {
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:audit-heads"): "audit.sign_head",
+    ("PUT", "api:administrator"): "person.set_administrator",
+    ("DELETE", "api:administrator"): "person.set_administrator",
     ("POST", "api:tenants"): "tenant.create",
     ("PATCH", "api:tenant"): "tenant.update",
     ("PATCH", "api:tenant-ceilings"): "tenant.set_policies",

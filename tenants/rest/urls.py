@@ -37,6 +37,8 @@ urlpatterns = [
     _path("audit", "audit:PlatformAudit", "platform-audit"),
     _path("audit/export", "audit:PlatformAuditExport", "platform-audit-export"),
     _path("audit/heads", "audit:AuditHeads", "audit-heads"),
+    _path("administrators", "administrators:Administrators", "administrators"),
+    _path("administrators/<segment:username>", "administrators:Administrator", "administrator"),
     _path("tenants", "tenants:Tenants", "tenants"),
     _path("recycled-tenants", "recycled:RecycledTenants", "recycled-tenants"),
     _path("recycled-tenants/<segment:recycle_id>", "recycled:RecycledTenant", "recycled-tenant"),

@@ -12,13 +12,12 @@ from click.testing import CliRunner, Result
 from django.utils import timezone
 
 from controlplane.cli import main
-from controlplane.cli.remote import contexts
 from messaging.client.admin.generated import Resources
-from messaging.client.admin.http import Http
 from tenants.actions import grant_permission, set_member
 from tenants.actions.teams import RoleOfTeam, add_team_member, set_team
 from tenants.models import Grant, Membership, TeamMember, User
-from tests.tenants.world import Caller, World
+from tests.tenants.commands import InProcess, sign_in
+from tests.tenants.world import World
 
 FILE = """
 tenant: acme
@@ -44,24 +43,10 @@ labels: {team: payments}
 """
 
 
-class InProcess(Http):
-    """Its requests go to the views, without a server."""
-
-    def __init__(self, caller: Caller) -> None:
-        super().__init__("http://127.0.0.1:8080")
-        self._caller = caller
-
-    def exchange(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-        answer = self._caller(method, target, data)
-        return answer.status_code, {}, answer.content
-
-
 @pytest.fixture
 def olga(world: World, caller: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """The owner has signed in."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", "http://127.0.0.1:8080", tenant="acme")}))
-    monkeypatch.setattr("messaging.client.admin.Admin", lambda url, token: Resources(InProcess(caller("olga"))))
+    sign_in(caller("olga"), tmp_path, monkeypatch)
     return world
 
 

@@ -24,6 +24,15 @@ class AccessShape(TypedDict):
     others_complete: bool
 
 
+class AdministratorShape(TypedDict):
+    username: str
+    expires_at: str | None
+
+
+class AdministratorTermsRequest(TypedDict):
+    expires_at: NotRequired[str | None]
+
+
 class AlertRuleShape(TypedDict):
     id: str
     name: str
@@ -914,6 +923,11 @@ class Outcome(TypedDict):
     moved: list[Moved]
 
 
+class PageOfAdministratorShape(TypedDict):
+    items: list[AdministratorShape]
+    next: str | None
+
+
 class PageOfAlertRuleShape(TypedDict):
     items: list[AlertRuleShape]
     next: str | None
@@ -1739,6 +1753,37 @@ class WhatIfShape(TypedDict):
     then: str
     stored_byte_seconds_now: int
     stored_byte_seconds_then: int
+
+
+class Administrators:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfAdministratorShape:
+        """Who administers the platform, and until when."""
+        answer: PageOfAdministratorShape = self._http.send("GET", "administrators", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[AdministratorShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def set(self, username: str, body: AdministratorTermsRequest, *, idempotency_key: str | None = None) -> AdministratorShape:
+        """Have somebody administer the platform, for good or until a time."""
+        answer: AdministratorShape = self._http.send(
+            "PUT", f"administrators/{segment(username)}", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+    def delete(self, username: str, *, idempotency_key: str | None = None) -> None:
+        """Have somebody no longer administer the platform; they stay a person who may sign in."""
+        self._http.send("DELETE", f"administrators/{segment(username)}", idempotency_key=idempotency_key)
 
 
 class AlertRuleNotices:
@@ -5527,6 +5572,7 @@ class Resources:
     """All of them."""
 
     def __init__(self, http: Http) -> None:
+        self.administrators = Administrators(http)
         self.alert_rule_notices = AlertRuleNotices(http)
         self.alert_rules = AlertRules(http)
         self.alerts = Alerts(http)

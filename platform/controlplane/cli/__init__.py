@@ -16,6 +16,7 @@ from controlplane.cli.backup import backup
 from controlplane.cli.brokers import brokers
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
+from controlplane.cli.remote.administrators import administrators
 from controlplane.cli.remote.alert_rules import alert_rules
 from controlplane.cli.remote.browse import browse
 from controlplane.cli.remote.completion import completion
@@ -227,7 +228,8 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, backup, brokers, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
-    *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
+    *(policies, people, administrators, teams, roles),
+    *(permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
     *(delayed, dead_letters, redrive, recycle_bin, jobs),
     *(plan, apply, export, tune, completion),
 )

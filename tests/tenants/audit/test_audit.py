@@ -337,6 +337,7 @@ OF_THE_PLATFORM = {
     ("POST", "admin_v2:cluster-domain"), ("DELETE", "admin_v2:cluster-domain"),
     ("POST", "admin_v2:cluster-isolation-policy"), ("DELETE", "admin_v2:cluster-isolation-policy"),
     ("POST", "api:tenants"), ("DELETE", "api:task-run"), ("POST", "api:task-run-requeue"), ("PUT", "billing:issuer"),
+    ("PUT", "api:administrator"), ("DELETE", "api:administrator"),
 }  # fmt: skip
 
 POLICIES = ("admin_v2:policy-", "admin_v2:topic-policy-")

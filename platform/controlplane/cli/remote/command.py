@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import click
@@ -166,4 +167,10 @@ class TopicParameter(click.ParamType[Topic]):
 TOPIC = TopicParameter()
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
 FORCE = click.option("--force", is_flag=True, help="Also while clients are connected.")
+DAYS = click.option("--days", type=click.IntRange(1, 3650), help="For so many days from now. [default: it does not end by itself]")
 TENANT = click.option("--tenant", default="", metavar="TENANT", help="The tenant. [default: that of the context]")
+
+
+def until(days: int | None) -> dict[str, str]:
+    """The field of a body that says when something ends; none where it does not."""
+    return {"expires_at": (datetime.now(UTC) + timedelta(days=days)).isoformat()} if days else {}

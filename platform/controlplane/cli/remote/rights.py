@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from controlplane.cli.remote.command import DRY_RUN, EXIT_USAGE, TENANT, Failed, Remote, RemoteCommand, RemoteGroup, remote
+from controlplane.cli.remote.command import (
+    DAYS,
+    DRY_RUN,
+    EXIT_USAGE,
+    TENANT,
+    Failed,
+    Remote,
+    RemoteCommand,
+    RemoteGroup,
+    remote,
+    until,
+)
 from controlplane.cli.remote.output import show_json, show_one, show_rows
 from controlplane.cli.remote.tenant import json_or_text
 
 KEY_COLUMNS = ("id", "name", "role", "created_at", "last_used_at", "expires_at", "revoked_at")
+TOPIC = click.option("--topic", default="", help="On one topic alone, without its namespace. [default: on all of the namespace]")
 ACTIONS = click.option("--action", "actions", multiple=True, required=True, metavar="ACTION", help="May be repeated.")
 
 
@@ -157,11 +168,13 @@ def permissions() -> None:
 
 @permissions.command("list")
 @click.argument("namespace")
+@TOPIC
 @TENANT
 @remote
-def permissions_list(at: Remote, namespace: str, tenant: str) -> None:
-    """List what was granted on a namespace."""
-    granted = at.admin.namespace_permissions.list(at.tenant(tenant), namespace)
+def permissions_list(at: Remote, namespace: str, topic: str, tenant: str) -> None:
+    """List what was granted on a namespace or a topic, and until when."""
+    resource, place = _granted_on(at, tenant, namespace, topic)
+    granted = resource.list(*place)
     ends = granted["expires_at"]
     rows = [
         {"role": role, "actions": ", ".join(actions), "expires_at": ends.get(role)}
@@ -174,26 +187,35 @@ def permissions_list(at: Remote, namespace: str, tenant: str) -> None:
 @click.argument("namespace")
 @click.argument("role")
 @ACTIONS
-@click.option("--days", type=click.IntRange(1, 3650), help="For so many days from now. [default: it does not end by itself]")
+@TOPIC
+@DAYS
 @TENANT
 @remote
-def permissions_set(at: Remote, namespace: str, role: str, actions: Sequence[str], days: int | None, tenant: str) -> None:
-    """Let a role do these things in a namespace, and of them no others; with --days for a time."""
-    body: Any = {"actions": list(actions)}
-    if days:
-        body["expires_at"] = (datetime.now(UTC) + timedelta(days=days)).isoformat()
-    granted = at.admin.namespace_permissions.set(at.tenant(tenant), namespace, role, body)
-    show_one(granted, as_json=at.as_json)
+def permissions_set(
+    at: Remote, namespace: str, role: str, actions: Sequence[str], topic: str, days: int | None, tenant: str
+) -> None:
+    """Let a role do these things in a namespace or on a topic, and of them no others; with --days for a time."""
+    resource, place = _granted_on(at, tenant, namespace, topic)
+    show_one(resource.set(*place, role, {"actions": list(actions)} | until(days)), as_json=at.as_json)
 
 
 @permissions.command("delete")
 @click.argument("namespace")
 @click.argument("role")
+@TOPIC
 @TENANT
 @remote
-def permissions_delete(at: Remote, namespace: str, role: str, tenant: str) -> None:
-    """Revoke what was granted to a role on a namespace."""
-    at.admin.namespace_permissions.delete(at.tenant(tenant), namespace, role)
+def permissions_delete(at: Remote, namespace: str, role: str, topic: str, tenant: str) -> None:
+    """Revoke what was granted to a role on a namespace or a topic."""
+    resource, place = _granted_on(at, tenant, namespace, topic)
+    resource.delete(*place, role)
+
+
+def _granted_on(at: Remote, tenant: str, namespace: str, topic: str) -> tuple[Any, tuple[str, ...]]:
+    """The resource of the admin client that has these grants, and the place that its calls begin with."""
+    if topic:
+        return at.admin.topic_permissions, (at.tenant(tenant), namespace, topic)
+    return at.admin.namespace_permissions, (at.tenant(tenant), namespace)
 
 
 @click.command(cls=RemoteCommand)

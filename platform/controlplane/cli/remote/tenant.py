@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from controlplane.cli.remote.command import (
+    DAYS,
     DRY_RUN,
     EXIT_USAGE,
     TENANT,
@@ -17,6 +17,7 @@ from controlplane.cli.remote.command import (
     RemoteCommand,
     RemoteGroup,
     remote,
+    until,
 )
 from controlplane.cli.remote.output import show_json, show_one, show_rows
 
@@ -152,14 +153,12 @@ def people_list(at: Remote, tenant: str) -> None:
 @click.argument("role")
 @click.option("--namespace", default="", help="Where the role holds, without the tenant. [default: in the whole tenant]")
 @click.option("--topics", default="", help="A pattern of names of topics, such as orders-*. [default: all]")
-@click.option("--days", type=click.IntRange(1, 3650), help="For so many days from now. [default: it does not end by itself]")
+@DAYS
 @TENANT
 @remote
 def people_set(at: Remote, username: str, role: str, namespace: str, topics: str, days: int | None, tenant: str) -> None:
     """Make somebody a member of a tenant, or change their role, and until when."""
-    body: Any = {"role": role, "namespace": namespace, "topics": topics}
-    if days:
-        body["expires_at"] = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+    body: Any = {"role": role, "namespace": namespace, "topics": topics} | until(days)
     show_one(at.admin.members.set(at.tenant(tenant), username, body), as_json=at.as_json)
 
 
