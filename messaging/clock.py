@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 JUMP_MS = 2_000  # a larger difference is a jump, not slewing
 SLEW = 1_000  # NTP slews by at most 1/2,000; a deviation of 1/1,000 is tolerated
 BELIEVED_AFTER_MS = 300_000
+OFF_MS_MAX = 20_000  # between machines: a service token of another one has at least half a minute to live
 
 
 def wall_ms() -> int:
@@ -33,6 +34,17 @@ def boottime_ms() -> int:
 def passed_s() -> float:
     """The same in seconds."""
     return boottime_ms() / 1000
+
+
+def ahead_ms(begun_ms: int, theirs_ms: int, ended_ms: int) -> int:
+    """How far their clock is ahead of ours at least; negative: behind. They looked at it between two looks at ours, whatever the
+    call took."""
+    return min(theirs_ms - begun_ms, 0) + max(theirs_ms - ended_ms, 0)
+
+
+def off_text(ahead: int, whose: str) -> str:
+    """`ahead`: of `ahead_ms`, not 0."""
+    return f"the clock of this machine is {abs(ahead) // 1000} s {'behind' if ahead > 0 else 'ahead of'} that of {whose}"
 
 
 class ExpiryClock:

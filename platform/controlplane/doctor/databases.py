@@ -1,4 +1,4 @@
-"""Checks of the PostgreSQL servers, and the bookies, that the broker stores in."""
+"""Checks of the PostgreSQL servers, and the bookies, that the platform stores in."""
 
 from __future__ import annotations
 
@@ -7,41 +7,66 @@ from collections.abc import Iterator
 
 from controlplane.doctor.checks import Finding
 from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
+from messaging.clock import OFF_MS_MAX, ahead_ms, off_text, wall_ms
 from messaging.settings import Settings
 from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 
 _CONNECT_S = 3
+_CLOCK_OFF_MS_WARN = 2_000
 
 
 def databases(settings: Settings) -> Iterator[Finding]:
-    for setting, url in (("metadata_url", settings.metadata_url), ("ledger_url", settings.ledger_url)):
+    ahead: dict[str, int] = {}  # ms by which the clock of a server is ahead of ours
+    for setting in ("database_url", "metadata_url", "ledger_url"):
+        url = getattr(settings, setting)
         if is_bookkeeper(url):
             yield bookies(url)
         elif url:
-            yield _finding(setting, url)
+            yield _postgresql(setting, url, ahead)
+    if ahead:
+        yield clock_finding(*max(ahead.items(), key=lambda item: abs(item[1])))
 
 
-def _finding(setting: str, url: str) -> Finding:
+def clock_finding(setting: str, ahead: int) -> Finding:
+    """`ahead`: ms by which the clock of the server is ahead of this machine's; negative: behind."""
+    server = f"the server of {setting}"
+    if abs(ahead) <= _CLOCK_OFF_MS_WARN:
+        return Finding("Clock", "ok", f"within {_CLOCK_OFF_MS_WARN // 1000} s of that of {server}")
+    says, do = off_text(ahead, server), "set it (timedatectl, chrony) on whichever of both is wrong"
+    if abs(ahead) > OFF_MS_MAX:
+        return Finding("Clock", "fail", f"{says}: a broker does not start at more than {OFF_MS_MAX // 1000} s", do)
+    return Finding("Clock", "warn", f"{says}: times of messages, and the ends of keys, are off by that", do)
+
+
+def _postgresql(setting: str, url: str, ahead: dict[str, int]) -> Finding:
     import psycopg  # loaded only where it is used
 
     from messaging.storage.postgresql.connection import SCHEMA, words_of
     from messaging.storage.postgresql.ledgers.tables import SCHEMA as LEDGERS
 
     what = f"PostgreSQL of {setting}"
-    schema = SCHEMA if setting == "metadata_url" else LEDGERS
+    schema = {"metadata_url": SCHEMA, "ledger_url": LEDGERS}.get(setting, "public")
     sql = """select current_setting('server_version'), current_setting('fsync'), current_setting('transaction_read_only'),
-        current_setting('synchronous_standby_names'), (select pg_size_pretty(coalesce(sum(pg_total_relation_size(c.oid)), 0))
+        pg_is_in_recovery(), current_setting('synchronous_standby_names'), current_database(),
+        (select pg_size_pretty(coalesce(sum(pg_total_relation_size(c.oid)), 0))
         from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = %s and relkind = 'r')"""
     try:
         with psycopg.connect(url, connect_timeout=_CONNECT_S) as connection:
             connection.execute("set statement_timeout = '3s'")
+            begun_ms = wall_ms()
+            clock = connection.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").fetchone()
+            ended_ms = wall_ms()
             row = connection.execute(sql, (schema,)).fetchone()
     except psycopg.Error as error:
         return Finding(what, "fail", f"cannot be reached: {words_of(error)}", "start it, or correct its address")
-    assert row is not None
-    version, fsync, read_only, standbys, size = row
+    assert row is not None and clock is not None
+    ahead[setting] = ahead_ms(begun_ms, clock[0], ended_ms)
+    version, fsync, read_only, standby, standbys, name, size = row
+    if standby:
+        return Finding(what, "fail", f"{version}, a standby, which is read-only", f"name the primary in {setting}, or promote it")
     if read_only == "on":
-        return Finding(what, "fail", f"{version}, read-only, as a standby is", "name the primary")
+        do = f"switch default_transaction_read_only off: of the server, the database {name}, the role or {setting}"
+        return Finding(what, "fail", f"{version}, read-only: nothing can be stored there", do)
     if fsync == "off":
         return Finding(what, "fail", f"{version} with fsync = off loses what it confirmed when it crashes", "set fsync = on there")
     waits = f"commits wait for {standbys}" if standbys else "no synchronous standby"

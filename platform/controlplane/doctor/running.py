@@ -7,16 +7,19 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from controlplane.doctor.checks import Finding
+from controlplane.supervisor.lock import alive
 from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
 
 IDLE_MIB = 250.0  # that all processes take together before they are used; what the broker may buffer comes on top of it
 START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
+_SILENT = f"no answer within {_TIMEOUT_S:.0f} s"
 _METRICS_BYTES_MAX = 4 << 20
 _DAMAGE = re.compile(r'^magnetar_storage_damage_total\{during="([^"]*)"\} ([0-9.e+]+)$', re.MULTILINE)
 _TURNED_AWAY = re.compile(r"^magnetar_http_(\w+)_total\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)
@@ -63,7 +66,7 @@ def memory_mib(state: dict[str, Any]) -> dict[str, float]:
 def running(settings: Settings) -> Iterator[Finding]:
     state = running_state(settings.data_path)
     if state is None:
-        yield Finding("Platform", "ok", "not running in this data directory")
+        yield from _services(settings)
         return
     names = {child["name"]: child for child in state["children"]}
     down = {name: child["state"] for name, child in names.items() if child["state"] not in ("ready", "done")}
@@ -75,26 +78,48 @@ def running(settings: Settings) -> Iterator[Finding]:
         yield Finding("Platform", "ok", f"supervisor {state['pid']}: {pids}")
     restarted = {name: child["restarts"] for name, child in names.items() if child["restarts"]}
     if restarted:
-        says = ", ".join(f"{name} {count} times" for name, count in restarted.items())
+        says = ", ".join(f"{name} {'once' if count == 1 else f'{count} times'}" for name, count in restarted.items())
         yield Finding("Restarts", "warn", f"{says} since the start", f"look for child-died in {settings.data_path / 'logs'}")
-    yield from _readiness(settings, [name for name in names if name.partition("-")[0] == "broker"])
+    yield from _readiness(settings, dict.fromkeys((*names, "web")))
     yield from _start(state)
     if by_name := memory_mib(state):
         yield memory_finding(by_name, settings)
 
 
-def _readiness(settings: Settings, brokers: Iterable[str]) -> Iterator[Finding]:
-    """`brokers`: the names of their processes."""
-    for what in (*brokers, "web"):
+def _services(settings: Settings) -> Iterator[Finding]:
+    """Processes that were started one by one, as by systemd: each notes itself in run/, and takes that away when it stops."""
+    pids: dict[str, int] = {}
+    for path in sorted((settings.data_path / "run").glob("*.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            pids[path.stem] = int(json.loads(path.read_bytes())["pid"])
+    pids.pop("supervisor", None)  # it was killed: its processes have ended with it
+    running = {name: pid for name, pid in pids.items() if alive(pid)}
+    if not running:
+        yield Finding("Platform", "ok", "not running in this data directory")
+        return
+    yield Finding("Platform", "ok", f"without a supervisor: {', '.join(f'{name} {pid}' for name, pid in running.items())}")
+    if ended := [name for name in pids if name not in running]:
+        do = f"see its log and start it; if it is not to run here, remove its file in {settings.data_path / 'run'}"
+        yield Finding("Platform", "fail", f"ended and did not say so, as after a kill: {', '.join(ended)}", do)
+    yield from _readiness(settings, running)
+
+
+def _readiness(settings: Settings, processes: Iterable[str]) -> Iterator[Finding]:
+    """`processes`: their names; of workers there is nothing to ask."""
+    for what in (name for name in processes if name.partition("-")[0] in ("broker", "web")):
         key = "web_url" if what == "web" else "ws_url"
         try:
-            url = json.loads((settings.data_path / "run" / f"{what}.json").read_bytes())[key]
+            announced = json.loads((settings.data_path / "run" / f"{what}.json").read_bytes())
+            url, pid = announced[key], announced.get("pid", "")
         except (OSError, ValueError, KeyError):
             continue
         url = url.replace("ws://", "http://", 1).replace("wss://", "https://", 1).rstrip("/") + "/readyz"
         problem = _ask(url, settings)
         if problem:
-            yield Finding(f"Readiness of {what}", "fail", f"{url}: {problem}", f"see {settings.data_path / 'logs' / what}.log")
+            do = f"see {settings.data_path / 'logs' / what}.log"
+            if problem == _SILENT:
+                do = f"if that stays so, it hangs: end process {pid} (kill -9), and whoever started it does so again; {do}"
+            yield Finding(f"Readiness of {what}", "fail", f"{url}: {problem}", do)
         else:
             yield Finding(f"Readiness of {what}", "ok", url)
             yield from _by_metrics(what, url.removesuffix("/readyz") + "/metrics", settings)
@@ -167,9 +192,10 @@ def _ask(url: str, settings: Settings) -> str:
         _get(url, settings, 0)
         return ""
     except urllib.error.HTTPError as error:
-        return f"{error.code} {error.read(300).decode(errors='replace')}"
+        return f"{error.code} {error.read(300).decode(errors='replace').strip()}"
     except OSError as error:
-        return str(error)
+        silent = isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError)
+        return _SILENT if silent else str(error)
 
 
 def _get(url: str, settings: Settings, bytes_max: int) -> str:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,31 @@ def test_a_process_that_listens_and_is_not_ready(settings: Settings, tmp_path: P
         write_json(tmp_path / "run" / "web.json", {"web_url": f"http://127.0.0.1:{closed.getsockname()[1]}"})
         findings = {finding.what: finding for finding in running.running(settings)}
     assert findings["Readiness of web"].level == "fail"
+
+
+def test_a_process_that_hangs_and_how_to_end_it(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*arguments: Any, **named: Any) -> None:
+        raise TimeoutError("timed out")
+
+    _state(tmp_path)
+    write_json(tmp_path / "run" / "broker.json", {"ws_url": "ws://127.0.0.1:1", "pid": 4711})
+    monkeypatch.setattr(urllib.request, "urlopen", silent)
+    (found,) = (finding for finding in running.running(settings) if finding.what == "Readiness of broker")
+    assert found.level == "fail" and "no answer within" in found.says and "end process 4711" in found.do
+
+
+def test_processes_that_systemd_started(settings: Settings, tmp_path: Path) -> None:
+    """Of a machine of a fleet it was said that nothing ran there."""
+    assert [finding.says for finding in running.running(settings)] == ["not running in this data directory"]
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "broker.json", {"ws_url": "ws://127.0.0.1:1", "pid": os.getpid()})
+    write_json(tmp_path / "run" / "worker.json", {"pid": ended.pid})
+    alive, gone, readiness = running.running(settings)
+    assert alive.level == "ok" and f"broker {os.getpid()}" in alive.says
+    assert gone.level == "fail" and "worker" in gone.says and gone.do
+    assert readiness.what == "Readiness of broker" and readiness.level == "fail"
 
 
 def test_the_state_of_a_platform_that_was_killed_counts_for_nothing(settings: Settings, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from messaging.clock import wall_ms
+from messaging.clock import OFF_MS_MAX, ahead_ms, off_text, wall_ms
 from messaging.identity.files import read_secret
 from messaging.identity.first_start import PLATFORM_ID_FILE
 from messaging.settings import ConfigError, Settings
@@ -17,7 +17,6 @@ from messaging.storage.ledger_store import Fence
 from messaging.storage.sql.meta_store import SqlMetaStore
 
 KEY = "fleet/platform"
-CLOCK_OFF_MS_MAX = 20_000  # a service token of another machine has at least half a minute to live
 
 
 async def require_same_platform(settings: Settings, meta: SqlMetaStore, now_ms: Callable[[], int] = wall_ms) -> None:
@@ -32,12 +31,11 @@ async def require_same_platform(settings: Settings, meta: SqlMetaStore, now_ms: 
     begun_ms = now_ms()
     database_ms = await meta.ownership.clock_ms()
     ended_ms = now_ms()
-    # Whatever the call took, the database looked at its clock in between.
-    off_ms = min(database_ms - begun_ms, 0) + max(database_ms - ended_ms, 0)
-    if abs(off_ms) > CLOCK_OFF_MS_MAX:
+    off_ms = ahead_ms(begun_ms, database_ms, ended_ms)
+    if abs(off_ms) > OFF_MS_MAX:
         raise ConfigError(
-            f"the clock of this machine is {abs(off_ms) // 1000} s {'behind' if off_ms > 0 else 'ahead of'} that of the server of "
-            f"metadata_url, more than {CLOCK_OFF_MS_MAX // 1000} s: set it (timedatectl, chrony) on whichever of both is wrong"
+            f"{off_text(off_ms, 'the server of metadata_url')}, more than {OFF_MS_MAX // 1000} s: set it (timedatectl, chrony) on "
+            "whichever of both is wrong"
         )
 
 
