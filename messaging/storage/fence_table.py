@@ -6,7 +6,8 @@ from messaging.storage.ledger_store import WHOLE, Fence, Fenced
 
 
 class FenceTable:
-    """`epoch`: of this opening. Older fences were given out before it."""
+    """`epoch`: of this opening. Older fences were given out before it. 0 for a store of several processes,
+    which keeps the newest fence of each scope: how often they open it says nothing about the scope of one of them."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch

@@ -72,6 +72,19 @@ async def test_an_older_fence_takes_nothing_over_and_the_same_does_again(harness
     await append_all(writer, b"b")
 
 
+@pytest.mark.parametrize("harness", ["bookkeeper", "postgresql"], indirect=True)
+async def test_the_range_of_a_broker_is_taken_over_however_often_others_started(harness: Harness) -> None:
+    """Epochs of a range rise with the starts of its own broker, and those of a store that is shared with everybody's."""
+    await taken(harness, LOWER, 1)
+    for _ in range(3):
+        await harness.reopen()
+    with pytest.raises(Fenced):
+        await taken(harness, LOWER, 0)
+    await harness.store.create(await taken(harness, LOWER, 2), 1, {})
+    with pytest.raises(Fenced):
+        await taken(harness, LOWER, 1)
+
+
 async def test_ledgers_are_listed_by_range_after_a_restart_too(harness: Harness) -> None:
     for scope, ledger_id in ((LOWER, 1), (UPPER, 2), (LOWER, 3)):
         await harness.store.create(await taken(harness, scope), ledger_id, {"tenant": "acme"})

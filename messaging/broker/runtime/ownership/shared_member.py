@@ -233,7 +233,8 @@ class SharedMember(FleetMember):
                 await self._end(broker_id, session, gone=gone)
             except SessionConflict:  # it is back, or was only late
                 pass
-            except Fenced:
+            except Fenced as error:
+                log.info("ownership.left_to_another", gone_broker_id=broker_id, gone_session=session, error=str(error))
                 self._rivals.leave(broker_id, session)
         await self.look()
 

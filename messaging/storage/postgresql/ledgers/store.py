@@ -72,7 +72,7 @@ class PostgresqlLedgerStore:
         self._writers = {}
         loop = asyncio.get_running_loop()
         self.epoch, self.generation = await loop.run_in_executor(None, self._begin)
-        self._fences = FenceTable(self.epoch)
+        self._fences = FenceTable(0)  # the database refuses what is older; its epoch rises with the starts of all brokers
         self._reading, self._cleaning = Connections(self._connect_to_read), Connections(self._connect, threads=1)
         self.thread.start()
         self._running = True
