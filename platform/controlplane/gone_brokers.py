@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from messaging.adminrpc.brokers import BrokerForgotten, GoneBroker, RecoverBroker
 from messaging.adminrpc.methods import BROKERS_FORGET, BROKERS_RECOVER
+from messaging.errors import NotReady, UnderWay
 from messaging.permissions.model import Action
 from tenants import broker
 from tenants.access import Actor, require
-from tenants.actions.change import change
+from tenants.actions.change import change, limit_rate, record
 
 
 def recover_broker(actor: Actor, broker_id: str, *, accept_loss: bool) -> None:
@@ -20,8 +23,15 @@ def recover_broker(actor: Actor, broker_id: str, *, accept_loss: bool) -> None:
 
 
 def forget_broker(actor: Actor, broker_id: str) -> BrokerForgotten:
-    """It never comes back. Blocks. Raises `NotFound`, `Conflict`, `NotAllowed`, `NotReady`."""
+    """It never comes back. Blocks; what is refused leaves no record. Raises `NotFound`, `Conflict`, `NotAllowed`, `NotReady`,
+    `UnderWay`."""
     require(actor, Action.SUPERUSER)
-    with change(actor, must_confirm=False) as running:
-        running.audit("broker.forget", "", broker_id)
-    return broker.rpc().call(BROKERS_FORGET, GoneBroker(gone_broker_id=broker_id))
+    limit_rate(actor)
+    actor.check_conditions()
+    try:
+        forgotten = broker.rpc().call(BROKERS_FORGET, GoneBroker(gone_broker_id=broker_id))
+    except (NotReady, UnderWay) as error:  # it may have been done
+        record(actor, "broker.forget", "", broker_id, None, {"not_confirmed": error.message})
+        raise
+    record(actor, "broker.forget", "", broker_id, None, msgspec.structs.asdict(forgotten))
+    return forgotten

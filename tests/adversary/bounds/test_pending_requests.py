@@ -7,11 +7,14 @@ from typing import Any, cast
 
 import pytest
 
+from messaging.broker.runtime.ownership.owners import Elsewhere, LookupClient
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.broker.runtime.wire.pending_requests import REQUESTS_MAX
+from messaging.broker.runtime.wire.pending_requests import REQUESTS_MAX, WAITING_MAX
+from messaging.errors import NotReady
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.clients.raw_client import RawClient
+from messaging.protocol.names import TopicName
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld
 
@@ -52,6 +55,38 @@ async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: Broker
     assert answers == asked
     await client.quiet()
     assert (connection.requests.count, connection.requests.size_bytes, sessions.used_bytes) == (0, 0, 0)
+
+
+async def test_look_ups_that_wait_hold_up_nothing_behind_them(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 of them, of topics whose broker was gone, held messages and pings of their own connection for up to 14 s."""
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    await client.quiet()
+    before_bytes = world.service.memory_limiter.sessions.used_bytes
+    somebody_serves = asyncio.Event()
+
+    async def found(name: TopicName, *, sent: bool = False, client: LookupClient) -> Elsewhere | None:
+        with client.place() as there_is_one:
+            if not there_is_one:
+                raise NotReady("the broker that had the topic is gone; try again in a moment")
+            await somebody_serves.wait()
+        return None
+
+    monkeypatch.setattr(world.service.owners, "found", found)
+    asked = [client.say(pb.Command.LOOKUP, topic=TOPIC) for _ in range(WAITING_MAX + 700)]
+    client.write(send_frame(0, b"behind them"))
+    client.write(frames.PING)
+    answers = [await client.next() for _ in range(700 + 2)]
+    refused = [answer.body for answer in answers if answer.name == "LOOKUP_RESPONSE"]
+    assert {answer.name for answer in answers} == {"LOOKUP_RESPONSE", "SEND_RECEIPT", "PONG"}
+    assert [answer.request_id for answer in refused] == asked[WAITING_MAX:]
+    assert {answer.error for answer in refused} == {pb.ServiceNotReady}
+    connection = connection_of(world)
+    assert connection.throttle.reading and connection.requests.waiting == WAITING_MAX
+    somebody_serves.set()
+    assert [(await client.expect("LOOKUP_RESPONSE")).request_id for _ in range(WAITING_MAX)] == asked[:WAITING_MAX]
+    assert (connection.requests.waiting, connection.requests.waiting_bytes, connection.requests.count) == (0, 0, 0)
+    assert world.service.memory_limiter.sessions.used_bytes == before_bytes
 
 
 async def test_a_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:

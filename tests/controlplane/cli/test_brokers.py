@@ -39,6 +39,8 @@ class Asked(TypedCalls):
             return Empty()
         if request.gone_broker_id == "alive":
             raise Conflict("broker alive is alive: stop it first")
+        if request.gone_broker_id == "silent":
+            raise NotReady("broker silent does not answer")
         return BrokerForgotten(bundles=3, ledgers=2, length_bytes=10)
 
 
@@ -63,9 +65,16 @@ def test_who_accepts_a_loss_is_in_the_audit_log(asked: Asked) -> None:
 def test_a_broker_is_forgotten_once_it_is_gone(asked: Asked) -> None:
     assert forget_broker(platform_actor("service:cli"), "m2").bundles == 3
     assert asked.requests == [GoneBroker(gone_broker_id="m2")]
-    assert records()[0][:3] == ("service:cli", "broker.forget", "m2")
+    assert records() == [("service:cli", "broker.forget", "m2", {"bundles": 3, "ledgers": 2, "length_bytes": 10})]
+
+
+def test_a_broker_that_is_not_forgotten_is_not_in_the_audit_log_as_forgotten(asked: Asked) -> None:
     with pytest.raises(Conflict):
         forget_broker(platform_actor("service:cli"), "alive")
+    assert not records()
+    with pytest.raises(NotReady):
+        forget_broker(platform_actor("service:cli"), "silent")
+    assert records() == [("service:cli", "broker.forget", "silent", {"not_confirmed": "broker silent does not answer"})]
 
 
 def test_a_broker_is_drained_and_takes_bundles_again(asked: Asked) -> None:

@@ -30,7 +30,7 @@ from messaging.storage.ownership import BrokerSession, NamespaceBundle, Ownershi
 log = structlog.get_logger("broker.ownership")
 
 MOVES_MAX = 8  # at a time
-NOTICES_MAX = 4 * MOVES_MAX  # moves that are announced, where a broker gives everything away
+NOTICES_MAX = 4 * MOVES_MAX  # moves that are announced, where a broker gives many away
 NOTICE_S = LOOK_S + 0.2  # between saying that a bundle moves and closing its topics
 FOLLOW_S = 2.0  # how often it is looked whether bundles were split
 

@@ -21,7 +21,7 @@ from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
 from messaging.broker.core.ownership.ranges import OwnedBundles
 from messaging.broker.runtime.ownership.held_lookups import HeldLookups
-from messaging.broker.runtime.ownership.owners import Elsewhere
+from messaging.broker.runtime.ownership.owners import ANYBODY, Elsewhere, LookupClient
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.clock import passed_s
 from messaging.errors import NotReady
@@ -145,17 +145,25 @@ class FleetMember(ABC):
                 await self._acquire_once(decided.bundle)
         raise NotYet(f"topic {name} is not served now: several brokers are taking over its bundle; try again in a moment")
 
-    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = lambda: True) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, client: LookupClient = ANYBODY) -> Elsewhere | None:
         until_s = self._now_s() + HELD_S
         try:
-            return await self.where(name, sent=sent)
+            return await self._where_now(name, sent)
         except NotYet:
-            with self._held.place(name.tenant) as there_is_one:
-                while there_is_one and wanted() and self._now_s() < until_s:
-                    await self._held.news()
+            with client.place() as of_client, self._held.place(name.tenant) as of_tenant:
+                while of_client and of_tenant and client.wanted() and self._now_s() < until_s:
+                    await self._news(name)
                     with suppress(NotYet):
-                        return await self.where(name, sent=sent)
+                        return await self._where_now(name, sent)
             raise
+
+    async def _where_now(self, name: TopicName, sent: bool) -> Elsewhere | None:
+        """As `where`, but whoever asks waits by itself for what is `NotYet`."""
+        return await self.where(name, sent=sent)
+
+    async def _news(self, name: TopicName) -> None:
+        """Returns when the topic may be served. Raises `NotReady`."""
+        await self._held.news()
 
     async def require(self, name: TopicName) -> None:
         if name.tenant == OWN_TENANT:  # each broker has its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from messaging.protocol.names import TopicName
@@ -15,14 +16,25 @@ class Elsewhere(NamedTuple):
     owner: bool
 
 
+class LookupClient(NamedTuple):
+    """A client that looks a topic up. `wanted`: whether it is still there. `place`: for a look-up of its connection as long as that
+    waits; False: there is none, since too many wait."""
+
+    wanted: Callable[[], bool] = lambda: True
+    place: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True)
+
+
+ANYBODY = LookupClient()
+
+
 class Owners(Protocol):
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         """None: here. `sent`: another broker sent whoever asks. Acquires the topic's bundle where nobody has it and it is this
         broker's turn. Raises `NotReady` where nobody can serve the topic now."""
 
-    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = ...) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, client: LookupClient = ANYBODY) -> Elsewhere | None:
         """The same for a client that looks a topic up: of one that nobody serves at the moment it waits for some seconds, while it
-        seems that somebody is about to, and `wanted` says that the client is still there."""
+        seems that somebody is about to, and the client is still there and has a place."""
 
     async def require(self, name: TopicName) -> None:
         """Returns if the topic is served here. Raises `NotReady`, so that clients look it up again."""
@@ -57,7 +69,7 @@ class SoleOwner:
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         return None
 
-    async def found(self, name: TopicName, *, sent: bool = False, wanted: Callable[[], bool] = lambda: True) -> Elsewhere | None:
+    async def found(self, name: TopicName, *, sent: bool = False, client: LookupClient = ANYBODY) -> Elsewhere | None:
         return None
 
     async def require(self, name: TopicName) -> None:

@@ -15,7 +15,7 @@ import structlog
 
 from messaging.broker.core.control.placement_view import PlacementView
 from messaging.broker.core.ownership.placement import candidate
-from messaging.broker.runtime.ownership.bundle_moves import MOVES_MAX, BundleMoves
+from messaging.broker.runtime.ownership.bundle_moves import NOTICES_MAX, BundleMoves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.errors import Conflict, NotReady
 from messaging.policies.isolation import Expressions, Isolation
@@ -81,7 +81,7 @@ class PolicyMoves:
         for each in wholes:
             each.whole = False
         rows = iter(moving)
-        await asyncio.gather(*(self._give_some(rows) for _ in range(min(MOVES_MAX, len(moving)))))
+        await asyncio.gather(*(self._give_some(rows) for _ in range(min(NOTICES_MAX, len(moving)))))
         now_s = self._now_s()
         self._changes = [each for each in self._changes if each.whole or now_s < each.until_s]
 

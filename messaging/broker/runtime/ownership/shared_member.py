@@ -140,6 +140,15 @@ class SharedMember(FleetMember):
             await self._look_now()
         return await super().where(name, sent=sent)
 
+    async def _where_now(self, name: TopicName, sent: bool) -> Elsewhere | None:
+        return await super().where(name, sent=sent)
+
+    async def _news(self, name: TopicName) -> None:
+        if self.renews and self._handed_over(name):  # that takes a fraction of a second
+            await self._look_now()
+        else:
+            await super()._news(name)
+
     async def serves(self, name: TopicName) -> bool:
         return self._handed_over(name) is None and await super().serves(name)
 

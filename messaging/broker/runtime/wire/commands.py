@@ -23,6 +23,7 @@ from messaging.broker.runtime.wire import schemas as command_schemas
 from messaging.broker.runtime.wire import topic_lists
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.handshake import authenticate, connect, fail
+from messaging.broker.runtime.wire.pending_requests import TASK_BYTES
 from messaging.errors import ConsumerNotFound, MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import BINARY
@@ -36,7 +37,6 @@ log = structlog.get_logger("broker.commands")
 
 Work = Coroutine[Any, Any, None]
 Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
-TASK_BYTES = 1024  # memory charged for a running request, in addition to its frame
 
 
 class Row(NamedTuple):

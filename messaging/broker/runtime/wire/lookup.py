@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.owners import LookupClient
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.pending_requests import TASK_BYTES
 from messaging.errors import NotReady
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
@@ -29,7 +31,10 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
     await service.require_namespace(resource.namespace)
     name = parse_topic(resource.topic)
-    elsewhere = await service.owners.found(name, sent=body.authoritative, wanted=lambda: not connection.closed)
+    client = LookupClient(
+        wanted=lambda: not connection.closed, place=lambda: connection.requests.place(body.ByteSize() + TASK_BYTES)
+    )
+    elsewhere = await service.owners.found(name, sent=body.authoritative, client=client)
     addresses = asdict(service.addresses) if elsewhere is None else elsewhere.addresses
     # Over a WebSocket another broker is reached through this one, which acquires the topic when it is opened.
     through_here = connection.over_websocket and elsewhere is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +11,7 @@ import pytest
 
 from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
-from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
+from messaging.broker.runtime.ownership.bundle_moves import NOTICES_MAX, BundleMoves
 from messaging.broker.runtime.ownership.policy_moves import AGAIN_S, PolicyMoves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.client import connect
@@ -100,6 +101,30 @@ async def test_bundles_move_to_the_brokers_that_a_policy_names(fleet: Fleet) -> 
         assert (await consumer.receive(timeout_s=20)).payload == b"a", "clients find it"
     with pytest.raises(Conflict, match="isolation policies keep namespace acme/orders from broker machine-1"):
         await moves_of(fleet[1]).give(next(iter(bundles)), "machine-1")
+
+
+async def test_moves_of_a_policy_are_announced_together_as_those_of_a_drain_are(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight at a time, each of which was announced for 1.2 s, took minutes for a thousand bundles."""
+    announced, most, all_at_once = 0, 0, asyncio.Event()
+    rows = [next(iter(moves_of(fleet[0]).rows()))._replace(bundle=NamespaceBundle("acme/orders", at, at + 1)) for at in range(100)]
+
+    async def give(self: BundleMoves, bundle: NamespaceBundle, broker_id: str = "", *, notice: bool = True) -> None:
+        nonlocal announced, most
+        announced += 1
+        most = max(most, announced)
+        if most == NOTICES_MAX:
+            all_at_once.set()
+        await asyncio.wait_for(all_at_once.wait(), 5)
+        announced -= 1
+
+    watched = Watched(fleet[0])
+    await isolate(fleet, "machine-2")
+    monkeypatch.setattr(BundleMoves, "rows", lambda self: rows)
+    monkeypatch.setattr(BundleMoves, "give", give)
+    await watched.moves.look()
+    assert most == NOTICES_MAX
 
 
 async def test_a_namespace_that_nobody_may_have_is_released_and_its_clients_are_told_why(fleet: Fleet) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import cast
 
 import pytest
 
+from messaging.broker.core.memory.memory_charge import MemoryCharge
 from messaging.broker.core.ownership.lease import RENEW_S, SETTLES_S
 from messaging.broker.runtime.ownership import fleet_member, held_lookups, shared_member
 from messaging.broker.runtime.ownership.log_recovery import Forgotten
+from messaging.broker.runtime.ownership.owners import LookupClient
 from messaging.broker.runtime.ownership.rivals import RIVAL_S
 from messaging.broker.runtime.ownership.shared_member import HAND_OVER_S, SharedMember
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
+from messaging.broker.runtime.wire.pending_requests import PendingRequests
 from messaging.errors import NotReady
 from messaging.protocol.bundles import equal_bundles
 from messaging.protocol.names import parse_topic
@@ -334,6 +339,33 @@ async def test_no_more_look_ups_wait_than_there_is_room_for_and_no_tenant_takes_
         each.cancel()
 
 
+async def test_a_look_up_of_a_connection_with_too_many_that_wait_is_refused(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, _ = world
+    await member.look()
+    full = LookupClient(place=lambda: nullcontext(False))
+    with pytest.raises(NotReady, match="b2"):
+        await asyncio.wait_for(member.found(TOPIC, client=full), 5)
+    store.other_lives = True
+    store.rows.append(OwnershipRow(ROW.bundle, "b2", 1, 2, "draining", False, 2))
+    await member.look()
+    with pytest.raises(NotReady, match="is being handed over"):
+        await asyncio.wait_for(member.found(TOPIC, client=full), 5)
+
+
+async def test_a_look_up_during_a_move_waits_in_its_place(world: tuple[Store, SharedMember, Clock]) -> None:
+    store, member, _ = world
+    store.other_lives = True
+    store.rows.append(OwnershipRow(ROW.bundle, "b2", 1, 2, "draining", False, 2))
+    await member.look()
+    requests = PendingRequests(cast(OutboundBuffer, None), cast(MemoryCharge, None))
+    finding = asyncio.create_task(member.found(TOPIC, client=LookupClient(place=lambda: requests.place(100))))
+    await eventually(lambda: requests.waiting)
+    assert (requests.waiting, requests.waiting_bytes) == (1, 100)
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 3, "owned", False, 3))
+    assert await asyncio.wait_for(finding, 5) is None
+    assert (requests.waiting, requests.waiting_bytes) == (0, 0)
+
+
 async def test_a_look_up_of_a_client_that_is_gone_gives_up_its_place(
     world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +374,7 @@ async def test_a_look_up_of_a_client_that_is_gone_gives_up_its_place(
     monkeypatch.setattr(held_lookups, "HELD_LOOK_S", 0.01)
     await member.look()
     gone = asyncio.Event()
-    finding = asyncio.create_task(member.found(TOPIC, wanted=lambda: not gone.is_set()))
+    finding = asyncio.create_task(member.found(TOPIC, client=LookupClient(wanted=lambda: not gone.is_set())))
     assert not (await asyncio.wait([finding], timeout=0.1))[0]
     gone.set()
     with pytest.raises(NotReady, match="b2"):
