@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 
 from django.conf import settings as django_settings
 
@@ -19,13 +19,14 @@ from messaging.adminrpc.brokers import BrokerSeen
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.finding import BrokerChoice, admin_rpc, choice_of
 from messaging.broker_files import any_broker
-from messaging.caller import current_caller
+from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
 from messaging.settings import Settings
 
 _THREADS = 16
 ANSWER_S = 20.0
+AFTER_SILENCE_S = 0.5  # for whatever else is asked for somebody who was not answered in time: another broker may answer
 PROBE = "health"  # who a health check is
 
 _lock = threading.Lock()
@@ -39,16 +40,22 @@ class PooledRpc(TypedCalls):
         self._inner = inner
         self._threads = FairThreads(threads_max, "broker-rpc")
 
-    def perform(self, method: Method[R, A], request: R) -> A:
+    def perform(self, method: Method[R, A], request: R, answer_s: float | None = None) -> A:
+        """`answer_s`: instead of `ANSWER_S`. A read is ended when nobody waits for it any more, a change goes on."""
+        answer_s = ANSWER_S if answer_s is None else answer_s
         caller = current_caller()
-        answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request))
+        asking = Caller(caller.tenant) if method.long_read else caller
+        with working_for(asking):
+            answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request))
         try:
-            with caller.ending(answer.cancel) if method.long_read else nullcontext():
-                return answer.result(ANSWER_S)
+            with caller.ending(partial(_end, answer, asking)) if method.long_read else nullcontext():
+                return answer.result(answer_s)
         except CancelledError:
             raise NotReady(f"the caller left before the answer to {method.name}") from None
         except TimeoutError:
-            raise NotReady(f"there was no answer to {method.name} within {ANSWER_S:g} s: try again in a moment") from None
+            if method.long_read:
+                asking.leave()
+            raise NotReady(f"there was no answer to {method.name} within {answer_s:g} s: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
 
@@ -65,6 +72,24 @@ class PooledRpc(TypedCalls):
             turn.cancel()
             return False
         return True
+
+
+def _end(answer: Future[A], asking: Caller) -> None:
+    answer.cancel()
+    asking.leave()
+
+
+def answer_within(method: Method[R, A], request: R, answer_s: float) -> A:
+    """What the broker answers somebody who would rather be told that it does not answer than wait longer. Raises its errors, and
+    `NotReady` after `answer_s`, or `AFTER_SILENCE_S` where it was silent before."""
+    client, caller = rpc(), current_caller()
+    if not isinstance(client, PooledRpc):
+        return client.call(method, request)
+    try:
+        return client.perform(method, request, min(answer_s, AFTER_SILENCE_S) if caller.unanswered else answer_s)
+    except NotReady:
+        caller.unanswered = True
+        raise
 
 
 def rpc() -> TypedCalls:

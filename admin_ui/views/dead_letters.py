@@ -193,6 +193,7 @@ def _messages(request: ConsoleRequest, tenant: str, query: LettersQuery) -> dict
     return {
         "rows": [_letter(letter) for letter in found.items],
         "read": found.looked_at,
+        "unread": next(({"topic": each.topic, "why": each.why} for each in found.left_out), None),
         "links": cursor_links(request.GET, found.next or ""),
     }
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 import pytest
 
 from admin_ui.translation.languages import COOKIE
 from admin_ui.views import dead_letters
+from messaging.adminrpc.methods import NAMES_SEARCH, REDRIVE_SCAN
 from messaging.broker.runtime.local import producer
 from messaging.broker.runtime.local.frames import message_frame
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.errors import NotReady
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
@@ -22,7 +26,10 @@ FORM = {"redrive": "1", "redriven_max": "3", "rate": "0"}
 
 
 @pytest.fixture(autouse=True)
-def dead(browse: Browse, broker: ConsoleBroker) -> None:
+def dead(browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a page counts all of them; how it goes on when it has no more time is a test of its own."""
+    for module, name in ((dead_letters, "FIRST_SECONDS_MAX"), (letters, "SECONDS_MAX")):
+        monkeypatch.setattr(module, name, 600.0)
     broker.real.add(DEAD)
     broker.real.add(f"{N}/bills-app-DLQ")
     for number in range(6):
@@ -80,6 +87,20 @@ def test_a_count_is_tried_again_while_the_broker_is_away(browse: Browse, broker:
     broker.mend()
     part = browse("owner").get(f"{PAGE}?by=key", headers={"HX-Request": "true"}).content.decode()
     assert "6</strong> messages" in part and "goes on by itself" not in part
+
+
+def test_what_the_broker_does_not_answer_is_not_known_and_not_none(browse: Browse, broker: ConsoleBroker) -> None:
+    def silent(_: Any) -> NoReturn:
+        raise NotReady("there was no answer to redrive.scan within 2 s: try again in a moment")
+
+    broker.divert(REDRIVE_SCAN, silent)
+    page = text(browse("owner"), PAGE)
+    assert f"{DEAD} is not counted: there was no answer to redrive.scan within 2 s" in page
+    assert "At least 0</strong> messages so far" in page and "Not known. " in page
+    assert "No dead letters" not in page and ">None.<" not in page
+    broker.divert(NAMES_SEARCH, silent)
+    page = text(browse("owner"), PAGE)
+    assert "How many there are is not known." in page and "This page goes on by itself" in page and "No dead letters" not in page
 
 
 def test_groups_messages_and_redrives_are_pages_of_the_address(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:

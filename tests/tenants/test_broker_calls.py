@@ -13,7 +13,7 @@ from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.messages import MessageFind
 from messaging.adminrpc.methods import MESSAGES_FIND, TOPICS_DELETE
 from messaging.adminrpc.topics import MessageIdAnswer, TopicDelete
-from messaging.caller import Caller, working_for
+from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 from tenants import broker
 from tenants.broker import PooledRpc
@@ -27,10 +27,12 @@ class Held(TypedCalls):
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.callers: list[Caller] = []
         self.go_on = threading.Event()
 
     def perform(self, method: Method[R, A], request: R) -> Any:
         self.begun.append(method.name)
+        self.callers.append(current_caller())
         assert self.go_on.wait(30)
         return MessageIdAnswer(ledger_id=1, entry_id=1, partition=-1) if method.name == MESSAGES_FIND.name else Empty()
 
@@ -96,3 +98,19 @@ def test_a_call_that_waits_too_long_is_refused_and_not_made(held: Held, monkeypa
         rpc.perform(MESSAGES_FIND, FIND)
     assert not rpc.takes_calls(0.01) and rpc.waiting == 0
     assert held.begun == ["topics.delete"]
+
+
+def test_who_waits_for_a_moment_is_told_and_what_they_read_is_ended(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is then asked for less: a page that asks five times is not five times as late."""
+    rpc = PooledRpc(held, threads_max=1)
+    monkeypatch.setattr(broker, "rpc", lambda: rpc)
+    caller = Caller("a")
+    with working_for(caller):
+        with pytest.raises(NotReady, match=r"within 0\.01 s"):
+            broker.answer_within(MESSAGES_FIND, FIND, 0.01)
+        assert caller.unanswered and not caller.left and held.callers[0].left
+        monkeypatch.setattr(broker, "AFTER_SILENCE_S", 0.02)
+        with pytest.raises(NotReady, match=r"within 0\.02 s"):
+            broker.answer_within(MESSAGES_FIND, FIND, 60)
+    held.go_on.set()
+    assert rpc.waiting == 0 and held.begun == ["messages.find"]

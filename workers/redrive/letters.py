@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.methods import NAMES_SEARCH, REDRIVE_SCAN, TOPICS_PARTITIONS
 from messaging.adminrpc.redrive import RedriveFound, RedriveScan
 from messaging.adminrpc.topics import NamesSearch, PartitionsGet
@@ -41,6 +42,7 @@ FOUND_AT_ONCE = 500
 GROUPS_MAX = 200
 LETTERS_MAX = 100
 LEFT_OUT_MAX = 20
+ANSWER_S = 2.0  # that a broker has for one topic, or for the names of all
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 TO, STAYS = "to ", "stays: "
 
@@ -91,7 +93,7 @@ def letter_topics(actor: Actor, tenant: str, chosen: tuple[str, ...] = ()) -> To
         names = {str(_of_tenant(name, tenant)) for name in chosen}
     else:
         search = NamesSearch(words=ENDING.lower(), tenants=[tenant], limit=FOUND_MAX)
-        answer = broker.rpc().call(NAMES_SEARCH, search)
+        answer = _answer(NAMES_SEARCH, search)
         names = {name for name in answer.topics if name.endswith(ENDING)}
         with tenant_scope(tenant):
             before = list(RedriveJob.objects.order_by("topic").values_list("topic", flat=True).distinct()[:FOUND_MAX])
@@ -101,6 +103,10 @@ def letter_topics(actor: Actor, tenant: str, chosen: tuple[str, ...] = ()) -> To
     actor.grants.read_namespaces(sorted({str(topic.namespace) for topic in topics}))
     found.names = sorted(str(topic) for topic in topics if topic.persistent and _may_redrive(actor, topic))
     return found
+
+
+def _answer(method: Method[R, A], request: R) -> A:
+    return broker.answer_within(method, request, ANSWER_S)
 
 
 def _of_tenant(name: str, tenant: str) -> TopicName:
@@ -158,10 +164,13 @@ class _Look:
         self.next: str | None = None
 
     def run(self, visit: _Visit) -> None:
-        """A topic that cannot be read is left out, and the next one is looked at."""
+        """A topic that cannot be read is left out, and the next one is looked at, as long as there is time."""
         ends_s, begin = time.monotonic() + self._seconds_max, self._begin
         for name in self.topics.names:
             if name >= begin.name:
+                if self.left_out and time.monotonic() >= ends_s:  # else each of a thousand would be waited for
+                    self.next = _Place(name).token
+                    return
                 for place in self._parts(name, begin if name == begin.name else None):
                     reached = self._through(place, visit, ends_s)
                     if reached is not None:
@@ -173,7 +182,7 @@ class _Look:
         try:
             count = 0
             if parse_topic(name).partition < 0:
-                count = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=name)).partitions
+                count = _answer(TOPICS_PARTITIONS, PartitionsGet(topic=name)).partitions
         except MagnetarError as error:
             self._leave_out(name, error)
             return []
@@ -190,7 +199,7 @@ class _Look:
             masks = actions.checked_masks(self._actor, topic, asked)
             while not self._calls or time.monotonic() < ends_s:  # each request comes on, however long its calls take
                 self._calls += 1
-                page = broker.rpc().call(
+                page = _answer(
                     REDRIVE_SCAN,
                     RedriveScan(
                         topic=str(topic),
