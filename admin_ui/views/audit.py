@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -19,11 +20,13 @@ from admin_ui.time_zones import in_utc
 from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.audited import DENIED
+from tenants.access import Actor
 from tenants.actions.audit import sign_audit_head
 from tenants.actions.cursor_moves import MOVES, UNDO_H
 from tenants.audit.diff import changes
 from tenants.audit.reading import LENGTHS_MAX, Filters, Page, filters_of, read_page, records_of
 from tenants.http.audit_export import export
+from tenants.masked_records import RecordMasks
 from tenants.models import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.scoping import platform_scope
 from workers.audit_actions import last_verification, verify_audit_log
@@ -116,7 +119,7 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
         request,
         "pages/audit.html",
         nav,
-        records=[audit_row(row) for row in found.records],
+        records=audit_rows(request.actor, found.records),
         actions=RECORDED,
         links=cursor_links(request.GET, found.following or ""),
         looked_to=found.looked_to,
@@ -129,7 +132,7 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
 
 def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, back: str, *, of_tenant: bool) -> HttpResponse:
     try:
-        return cast(HttpResponse, export(request.GET, rows, name, of_tenant=of_tenant))
+        return cast(HttpResponse, export(request.actor, request.GET, rows, name, of_tenant=of_tenant))
     except InvalidValue as error:
         show_error(request, explain(error))
         return HttpResponseRedirect(back)
@@ -144,6 +147,12 @@ def _undone_at(row: AuditRecord) -> str:
     tenant, namespace, _, subscription = parts
     topic = short_name(f"{domain}://{'/'.join(parts[:3])}")
     return reverse("console:subscription", args=[tenant, namespace, topic, subscription]) + "#moves-title"
+
+
+def audit_rows(actor: Actor, rows: Iterable[AuditRecord]) -> list[dict[str, Any]]:
+    """As the actor may see them."""
+    masks = RecordMasks(actor)
+    return [audit_row(masks.shown(row).row) for row in rows]
 
 
 def audit_row(row: AuditRecord) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from admin_ui.views.message_files import message_to_edit
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.redrive import RedriveEdit
 from messaging.errors import MagnetarError
-from tenants.masking import masks_of
+from tenants.masking import masks_of_lists
 from tenants.names import message_of
 from workers.redrive import actions
 from workers.redrive.models import RedriveJob
@@ -114,7 +114,7 @@ def redrive(request: ConsoleRequest, tenant: str, namespace: str, topic: str, jo
         if decision in DECISIONS:
             decide(request, [(str(name), job)], decision)
         return HttpResponseRedirect(reverse("console:redrive", args=[tenant, namespace, topic, job]))
-    masks = masks_of(request.actor, name)
+    masks = masks_of_lists(request.actor, name)
     columns = [replace(one, order=()) if masks.key and one.key == "key" else one for one in OUTCOME_COLUMNS]
     searched = ["why", "target", *([] if masks.key else ["key"])]  # by what is masked nobody searches either
     listed = list_rows(request.GET, actions.outcomes_of(found), columns, searched=searched)

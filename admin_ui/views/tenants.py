@@ -16,7 +16,7 @@ from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
-from admin_ui.views.audit import audit_row
+from admin_ui.views.audit import audit_rows
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
@@ -118,7 +118,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         keys_total=keys.count(),
         members=[{"name": row.user.username, "role": role_text(row)} for row in memberships[:MEMBERS_SHOWN]],
         members_total=memberships.count(),
-        audit=[audit_row(row) for row in records_of(tenant).order_by("-id")[:RECORDS_SHOWN]] if may_audit else [],
+        audit=audit_rows(request.actor, records_of(tenant).order_by("-id")[:RECORDS_SHOWN]) if may_audit else [],
     )
 
 

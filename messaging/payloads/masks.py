@@ -42,6 +42,16 @@ class Masks(NamedTuple):
     def of_payload(self) -> bool:
         return self.payload or bool(self.paths or self.names)
 
+    def and_also(self, other: Masks) -> Masks:
+        """What either hides."""
+        return Masks(
+            self.key or other.key,
+            self.payload or other.payload,
+            self.properties + other.properties,
+            self.paths + other.paths,
+            self.names + other.names,
+        )
+
     def hides_property(self, name: str) -> bool:
         return any(each.match(name) for each in self.properties)
 
@@ -115,6 +125,11 @@ def parse_masks(rules: Sequence[str]) -> Masks:
                 "of that name at any depth"
             )
     return Masks("key" in rules, "payload" in rules, tuple(properties), tuple(paths), tuple(names))
+
+
+def properties_but(*shown: str) -> tuple[_Name, ...]:
+    """Rules that hide all properties but those."""
+    return (re.compile(rf"(?!(?:{'|'.join(map(re.escape, shown))})\Z)" if shown else ""),)
 
 
 def _name(pattern: str) -> _Name:

@@ -40,7 +40,7 @@ class ExportError(ValueError):
 
 
 class ExportedRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One line: every field of the record, and its hashes."""
+    """One line: every field of the record, and its hashes. `masked`: not all of what it says."""
 
     id: int
     at: datetime
@@ -57,11 +57,14 @@ class ExportedRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     previous_hash: str
     tenant_previous_hash: str
     hash: str
+    masked: bool = False
 
 
-def json_line(record: Linked) -> bytes:
-    """With the standard library, which keeps whole numbers of any size."""
-    return json.dumps({**{name: getattr(record, name) for name in COLUMNS}, "at": moment(record.at)}).encode() + b"\n"
+def json_line(record: Linked, *, masked: bool = False) -> bytes:
+    """With the standard library, which keeps whole numbers of any size. `masked`: something is hidden in it, and its hash is of the
+    record as it is."""
+    said = {**{name: getattr(record, name) for name in COLUMNS}, "at": moment(record.at)}
+    return json.dumps(said | {"masked": True} if masked else said).encode() + b"\n"
 
 
 def csv_line(record: Linked | None) -> bytes:

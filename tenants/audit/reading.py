@@ -6,7 +6,7 @@ looked for among `SCAN_MAX` of them at a time, so a page may be short, or empty,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -94,11 +94,11 @@ def read_all(rows: QuerySet[AuditRecord], filters: Filters, of_tenant: bool = Tr
                 yield record
 
 
-def export_pieces(records: Iterator[AuditRecord], line: Callable[[AuditRecord], bytes], head: bytes = b"") -> Iterator[bytes]:
+def export_pieces(lines: Iterator[bytes], head: bytes = b"") -> Iterator[bytes]:
     """Lines, some at a time."""
     piece = bytearray(head)
-    for record in records:
-        piece += line(record)
+    for line in lines:
+        piece += line
         if len(piece) >= 64 << 10:
             yield bytes(piece)
             piece.clear()

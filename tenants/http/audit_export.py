@@ -9,21 +9,26 @@ from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
 
 from messaging.errors import InvalidValue
+from tenants.access import Actor
 from tenants.audit.export_lines import csv_line, json_line
 from tenants.audit.reading import export_pieces, filters_of, read_all
 from tenants.http.threads import in_request_thread
+from tenants.masked_records import RecordMasks
 from tenants.models import AuditRecord
 
 FORMATS = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 
 
-def export(query: Any, rows: QuerySet[AuditRecord], name: str, *, of_tenant: bool) -> HttpResponseBase:
-    """A file that is made while it is sent. Raises `InvalidValue`."""
+def export(actor: Actor, query: Any, rows: QuerySet[AuditRecord], name: str, *, of_tenant: bool) -> HttpResponseBase:
+    """A file that is made while it is sent, without what is masked for the actor. Raises `InvalidValue`."""
     form = query.get("format", "") or "jsonl"
     if form not in FORMATS:
         raise InvalidValue(f"format {form[:40]!r} is not one of {', '.join(FORMATS)}")
-    records = read_all(rows, filters_of(query), of_tenant)
-    pieces = export_pieces(records, csv_line, csv_line(None)) if form == "csv" else export_pieces(records, json_line)
+    shown = map(RecordMasks(actor).shown, read_all(rows, filters_of(query), of_tenant))
+    if form == "csv":
+        pieces = export_pieces((csv_line(each.row) for each in shown), csv_line(None))
+    else:
+        pieces = export_pieces(json_line(each.row, masked=each.masked) for each in shown)
     response = PiecewiseResponse(pieces, content_type=FORMATS[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
     response["Cache-Control"] = "no-store"

@@ -12,9 +12,11 @@ from rest_framework.response import Response
 
 from messaging.errors import InvalidValue, NotReady
 from messaging.identity import audit_statements
+from tenants.access import Actor
 from tenants.actions import audit as audit_actions
 from tenants.audit.reading import filters_of, read_page, records_of
 from tenants.http.audit_export import FORMATS, export
+from tenants.masked_records import RecordMasks
 from tenants.models import AuditHead, AuditRecord
 from tenants.rest import shapes
 from tenants.rest.base import View, limit_of
@@ -41,7 +43,7 @@ class Audit(View):
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
-            return _page(request, records_of(tenant), of_tenant=True)
+            return _page(self.actor(), request, records_of(tenant), of_tenant=True)
 
 
 class PlatformAudit(View):
@@ -52,7 +54,7 @@ class PlatformAudit(View):
     )
     def get(self, request: Request) -> Response:
         with platform_scope():
-            return _page(request, AuditRecord.objects.all(), of_tenant=False)
+            return _page(self.actor(), request, AuditRecord.objects.all(), of_tenant=False)
 
 
 class AuditExport(View):
@@ -60,14 +62,14 @@ class AuditExport(View):
     def get(self, request: Request, tenant: str) -> HttpResponseBase:
         existing(tenant)
         with tenant_scope(tenant):
-            return export(request.query_params, records_of(tenant), f"audit-{tenant}", of_tenant=True)
+            return export(self.actor(), request.query_params, records_of(tenant), f"audit-{tenant}", of_tenant=True)
 
 
 class PlatformAuditExport(View):
     @describe("Audit log of the whole platform as a file, oldest first", _FILES, parameters=EXPORT)
     def get(self, request: Request) -> HttpResponseBase:
         with platform_scope():
-            return export(request.query_params, AuditRecord.objects.all(), "audit", of_tenant=False)
+            return export(self.actor(), request.query_params, AuditRecord.objects.all(), "audit", of_tenant=False)
 
 
 class AuditHeads(View):
@@ -95,7 +97,7 @@ class AuditHeads(View):
         return Response(shapes.show_audit_head(head), status=201)
 
 
-def _page(request: Request, rows: QuerySet[AuditRecord], *, of_tenant: bool) -> Response:
+def _page(actor: Actor, request: Request, rows: QuerySet[AuditRecord], *, of_tenant: bool) -> Response:
     page = read_page(
         rows,
         filters_of(request.query_params),
@@ -103,4 +105,5 @@ def _page(request: Request, rows: QuerySet[AuditRecord], *, of_tenant: bool) -> 
         after=request.query_params.get("after", ""),
         of_tenant=of_tenant,
     )
-    return Response({"items": [shapes.show_audit(row) for row in page.records], "next": page.following})
+    masks = RecordMasks(actor)
+    return Response({"items": [shapes.show_audit(*masks.shown(row)) for row in page.records], "next": page.following})

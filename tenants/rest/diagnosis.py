@@ -15,7 +15,7 @@ from messaging.adminrpc.diagnosis import (
 from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN
 from messaging.payloads.masks import MASK
 from tenants import broker
-from tenants.masking import masks_of
+from tenants.masking import masks_of_lists
 from tenants.names import subscription_of, topic_of, trace_of
 from tenants.rest.base import View
 from tenants.rest.schema import describe
@@ -27,7 +27,7 @@ class Explain(View):
         topic = topic_of(parts)
         asked = SubscriptionExplain(topic=str(topic), subscription=subscription_of(subscription))
         explained = broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked)
-        if masks_of(self.actor(), topic).key:
+        if masks_of_lists(self.actor(), topic).key:
             _hide_keys(explained)
         return Response(explained)
 

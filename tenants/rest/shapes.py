@@ -369,6 +369,7 @@ class AuditShape(msgspec.Struct, kw_only=True):
     previous_hash: Annotated[str, Meta(description="Of the record before it in the whole log.")]
     tenant_previous_hash: Annotated[str, Meta(description="Of the record before it in the log of its tenant.")]
     hash: Annotated[str, Meta(description="SHA-256 of all that the record says, with both of the others.")]
+    masked: Annotated[bool, Meta(description="Something in `after` is hidden from you, as •••: what somebody looked for.")]
 
 
 class AuditHeadShape(msgspec.Struct, kw_only=True):
@@ -460,9 +461,9 @@ def _in_order(actions: frozenset[Action]) -> list[str]:
     return [str(action) for action in OF_TENANT if action in actions]
 
 
-def show_audit(row: AuditRecord) -> AuditShape:
+def show_audit(row: AuditRecord, masked: bool = False) -> AuditShape:
     differing = [AuditChange(path=path, before=before, after=after) for path, before, after in changes(row.before, row.after)]
-    return shown(AuditShape, row, id=str(row.id), changes=differing)
+    return shown(AuditShape, row, id=str(row.id), changes=differing, masked=masked)
 
 
 def show_blame(name: str, value: Any, record: AuditRecord | None) -> PolicyBlame:

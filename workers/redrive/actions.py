@@ -24,7 +24,7 @@ from tenants.access import Actor, require
 from tenants.actions.change import limit_rate, record
 from tenants.actions.namespaces import existing
 from tenants.actions.topics import topic_resource
-from tenants.masking import masks_of
+from tenants.masking import masks_of, masks_of_lists, shown_filter
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers.queue import ask_for
@@ -110,7 +110,7 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
 def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
     """What a job would move now. Changes nothing. Raises as `start`, and what the broker raises."""
     _, owner = _checked(actor, topic, request)
-    masks = masks_of(actor, topic)
+    masks = masks_of_lists(actor, topic)
     ledger_id, entry_id = -1, 0
     looked_at = entries = messages = left = 0
     samples: list[RedriveFound] = []
@@ -194,7 +194,7 @@ def owner_of(actor: Actor, topic: TopicName, subscription: str = SUBSCRIPTION) -
 
 def checked_masks(actor: Actor, topic: TopicName, request: Request) -> Masks:
     """What of its messages is hidden from the actor. Raises `NotAuthorized` where the request asks about it: what moves tells."""
-    masks, wanted = masks_of(actor, topic), filter_of(request)
+    masks, wanted = masks_of_lists(actor, topic), filter_of(request)
     masks.check_filter(key=bool(wanted.key), property_name=wanted.property_name, text=False, path=())
     if wanted.reason:
         masks.check_filter(key=False, property_name=REASON, text=False, path=())
@@ -203,16 +203,9 @@ def checked_masks(actor: Actor, topic: TopicName, request: Request) -> Masks:
 
 def filter_for(actor: Actor, job: RedriveJob) -> dict[str, Any]:
     """The filter of a job as this actor may see it: what somebody else looked for may be hidden from them."""
-    wanted = dict(job.filter)
-    if wanted.get("key") or wanted.get("property_name") or wanted.get("reason"):
-        masks = masks_of(actor, parse_topic(job.topic))
-        if masks.key and wanted.get("key"):
-            wanted["key"] = MASK
-        if wanted.get("property_value") and masks.hides_property(wanted.get("property_name", "")):
-            wanted["property_value"] = MASK
-        if wanted.get("reason") and masks.hides_property(REASON):
-            wanted["reason"] = MASK
-    return wanted
+    if job.filter.get("key") or job.filter.get("property_name") or job.filter.get("reason"):
+        return shown_filter(job.filter, masks_of_lists(actor, parse_topic(job.topic)))
+    return dict(job.filter)
 
 
 def _is_person(actor: Actor) -> bool:

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from messaging.errors import InvalidValue
 from messaging.protocol.names import TopicName
-from tenants.masking import masks_of
+from tenants.masking import masks_of_lists
 from tenants.names import topic_of
 from tenants.rest.base import View, existing_namespace, page
 from tenants.rest.schema import PAGE, describe, page_of
@@ -82,7 +82,7 @@ class RedriveOutcomes(View):
         if after and not (after.isascii() and after.isdecimal() and len(after) < 19):
             raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
         with tenant_scope(topic.tenant):
-            masks = masks_of(self.actor(), topic)
+            masks = masks_of_lists(self.actor(), topic)
             found = actions.outcomes_of(actions.job_of(topic, job))
             return page(request, found, "id", lambda outcome: shapes.show_outcome(outcome, masks))
 

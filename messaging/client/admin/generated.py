@@ -93,6 +93,7 @@ class AuditShape(TypedDict):
     previous_hash: str
     tenant_previous_hash: str
     hash: str
+    masked: bool
 
 
 class AuditStreamShape(TypedDict):

@@ -53,14 +53,16 @@ def verify(heads: tuple[Path, ...], export_path: Path | None, as_json: bool, **o
     if as_json:
         click.echo(json.dumps({"intact": report.intact, **vars(report)}))
     else:
-        _print(report.records, report.first, report.last, report.pruned, report.problems, report.problem_count)
+        _print(report.records, report.first, report.last, report.pruned, report.masked, report.problems, report.problem_count)
     sys.exit(0 if report.intact else 1)
 
 
-def _print(records: int, first: int, last: int, pruned: int, problems: list[str], problem_count: int) -> None:
+def _print(records: int, first: int, last: int, pruned: int, masked: int, problems: list[str], problem_count: int) -> None:
     click.echo(f"{records} records were read" + (f", {first} to {last}." if records else "."))
     if pruned:
         click.echo(f"Retention deleted those up to {pruned}; a signed checkpoint stands for them.")
+    if masked:
+        click.echo(f"In {masked} of them something is masked for who made the export: of those the place alone is verified.")
     for text in problems:
         click.echo(f"problem: {text}")
     if problem_count > len(problems):
