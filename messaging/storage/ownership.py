@@ -19,6 +19,7 @@ State: TypeAlias = Literal["owned", "draining", "free"]
 INSTANCE = "instance"  # among the addresses of a session: a random name that is kept beside what only one process may open
 MACHINE = "machine"  # likewise: whose loopback addresses those are that it names
 DRAINS = "draining"  # with any value, from when it gives its bundles away
+UNTOLD = "untold"  # with any value, until it knows the tenants
 SERVES = "broker_url"  # what no broker has among them before it takes traffic
 
 
@@ -62,9 +63,19 @@ class BrokerSession(NamedTuple):
         return DRAINS in self.addresses
 
     @property
+    def untold(self) -> bool:
+        """Whether it has just started and does not know the tenants yet: it would refuse their clients."""
+        return UNTOLD in self.addresses
+
+    @property
+    def declines(self) -> bool:
+        """Whether bundles are better given to others."""
+        return self.drains or self.untold
+
+    @property
     def takes(self) -> bool:
         """Whether it may be given bundles."""
-        return self.serves and not self.drains
+        return self.serves and not self.declines
 
 
 def scope_of_broker(broker_id: str) -> str:

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pulsar
@@ -62,7 +63,7 @@ class Trusting:
 
 
 @asynccontextmanager
-async def trusting(folder: Path, authority: trustme.CA | None = None, **settings: object) -> AsyncIterator[Trusting]:
+async def trusting(folder: Path, authority: trustme.CA | None = None, **settings: Any) -> AsyncIterator[Trusting]:
     authority, file = authority or trustme.CA(), folder / "clients.pem"
     authority.cert_pem.write_to_path(str(file))
     async with running_broker(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -55,7 +56,7 @@ async def said(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def secure(folder: Path, **settings: object) -> AsyncIterator[Secure]:
+async def secure(folder: Path, **settings: Any) -> AsyncIterator[Secure]:
     async with running_broker(folder, tls="self-signed", broker_tls_port=0, **settings) as broker:
         yield Secure(broker, folder)
 

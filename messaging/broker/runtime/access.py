@@ -170,7 +170,8 @@ class Access:
 
     def may_exist(self, namespace: str) -> bool:
         """Whether there is such a namespace, also in the recycle bin, or whether that is not known."""
-        return namespace in self.view.namespaces or namespace in self.view.recycled or bool(self.feed.why_not_ready())
+        known = bool(self.view.version) and not self.feed.why_not_ready()
+        return not known or namespace in self.view.namespaces or namespace in self.view.recycled
 
     async def require_namespace(self, namespace: str) -> None:
         """Raises `NotFound` if the namespace does not exist, after asking the web process; `NotReady`."""

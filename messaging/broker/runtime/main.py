@@ -216,7 +216,16 @@ async def _join(
     rules = FleetRules(view.placement, owner_map)
     try:
         if settings.shared_storage:
-            return await join_shared(storage, meta, cursors, opened.session, owner_map, view.boundaries_of, rules)
+            return await join_shared(
+                storage,
+                meta,
+                cursors,
+                opened.session,
+                owner_map,
+                view.boundaries_of,
+                rules,
+                knows_tenants=lambda: bool(view.version),
+            )
         return await join(settings, meta, opened.owned, owner_map, view.boundaries_of, addresses, rules)
     except StoreError as error:
         passes = isinstance(error, Unreachable | Fenced | SessionLost)  # the next start has a session of its own
@@ -234,11 +243,22 @@ async def _take_part(service: Broker, opened: OpenedStorage, admin: AdminHandler
     service.background.every(GONE_NAMESPACES_S, "remove_gone_namespaces", gone.look)
     if isinstance(member, SharedMember):
         await member.serve(asdict(service.addresses) | opened.addresses)
+        _take_part_once_told(service, member)
         _balance(service, member, opened.meta.ownership, admin)
     else:
         member.keep(service.background)
         service.background.every(GONE_LOOK_S, "look_for_gone_brokers", RefusingBrokers(member).look)
     leaving.push_async_callback(member.stop)
+
+
+def _take_part_once_told(service: Broker, member: SharedMember) -> None:
+    """Of the tenants; at the latest with the next look at the owners."""
+
+    def told(changed: object) -> None:
+        if member.untold:
+            service.background.spawn(member.take_part(), "follow_owners")
+
+    service.access.feed.on_change.append(told)
 
 
 def _meter_bundles(service: Broker, member: FleetMember) -> None:

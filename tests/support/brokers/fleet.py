@@ -57,4 +57,6 @@ async def shared_broker(folder: Path, url: str, number: int, **settings: Any) ->
     shutil.copytree(folder / "secrets", folder / name / "secrets", dirs_exist_ok=True)
     values = {"metadata_url": url, "ledger_url": url} | settings
     async with running_broker(folder / name, broker_id=name, **values) as broker:
+        assert isinstance(broker.service.owners, SharedMember)
+        await broker.service.owners.take_part()  # it knows the tenants since a moment ago
         yield broker

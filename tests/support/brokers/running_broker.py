@@ -44,6 +44,15 @@ class RunningBroker:
     def token(self, key: str) -> str:
         return issue_token(self.service.settings, KEYS[key], key, int(time.time()))
 
+    async def tell(self) -> None:
+        await self.say(
+            ("tenant", "public", {"admin_roles": []}),
+            ("tenant", "acme", {"admin_roles": []}),
+            ("namespace", "public/default", {}),
+            ("namespace", "acme/orders", {"grants": GRANTS}),
+            *(("key", key, {"role": role, "tenant": role.rpartition("@")[2], "revoked": False}) for key, role in KEYS.items()),
+        )
+
     async def say(self, *changes: tuple[str, str, dict[str, Any] | None]) -> None:
         """The control plane's next word."""
         version = self.service.access.view.version
@@ -55,17 +64,13 @@ class RunningBroker:
 
 
 @asynccontextmanager
-async def running_broker(folder: Path, **settings: Any) -> AsyncIterator[RunningBroker]:
+async def running_broker(folder: Path, *, told: bool = True, **settings: Any) -> AsyncIterator[RunningBroker]:
+    """`told`: the control plane told it of the tenants; else the test does by `tell`."""
     configured = Settings(data_dir=str(folder), broker_port=0, ws_port=0, broker_rpc_port=0, **settings)
     create_secrets(configured)
     async with AsyncExitStack() as stack:
         broker = RunningBroker(await start(configured, stack))
-        await broker.say(
-            ("tenant", "public", {"admin_roles": []}),
-            ("tenant", "acme", {"admin_roles": []}),
-            ("namespace", "public/default", {}),
-            ("namespace", "acme/orders", {"grants": GRANTS}),
-            *(("key", key, {"role": role, "tenant": role.rpartition("@")[2], "revoked": False}) for key, role in KEYS.items()),
-        )
+        if told:
+            await broker.tell()
         yield broker
         await broker.service.stop()

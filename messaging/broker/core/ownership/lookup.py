@@ -47,8 +47,8 @@ def answer(
     rules: PlacementRules = EVERYWHERE,
 ) -> Answer:
     """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
-    it is not sent on only because the two would place the bundle differently; one that gives its bundles away sends it on all the
-    same."""
+    it is not sent on only because the two would place the bundle differently; one that gives its bundles away, or does not know the
+    tenants yet, sends it on all the same."""
     row = owners.row_at(bundle.namespace, position)
     if row is not None and row.state != "free":
         mine = (row.broker_id, row.session) == (broker_id, session)
@@ -66,7 +66,7 @@ def answer(
                 return There(broker, owner=False)
             return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running", passes=True)
     own = owners.sessions.get(broker_id)
-    stays = sent and not (own is not None and own.drains)
+    stays = sent and not (own is not None and own.declines)
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     chosen: str | None = broker_id
     if pinned is not None:  # wherever it should be: nobody else can serve it

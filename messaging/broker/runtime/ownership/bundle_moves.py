@@ -56,6 +56,8 @@ class BundleMoves:
         taker = self._member.owners.sessions.get(broker_id)
         if broker_id and (taker is None or not taker.serves):
             raise Conflict(f"broker {broker_id} is not running: bundle {bundle} stays")
+        if taker is not None and taker.untold:
+            raise Conflict(f"broker {broker_id} has just started and does not know the tenants yet: bundle {bundle} stays")
         if broker_id and not self._member.rules.permits(bundle.namespace, broker_id):
             raise Conflict(f"isolation policies keep namespace {bundle.namespace} from broker {broker_id}: bundle {bundle} stays")
         moving = self._moving.get(bundle)

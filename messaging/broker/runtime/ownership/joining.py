@@ -59,12 +59,13 @@ async def join_shared(
     owners: OwnerMap,
     boundaries_of: Callable[[str], Boundaries],
     rules: PlacementRules = EVERYWHERE,
+    knows_tenants: Callable[[], bool] = lambda: True,
 ) -> SharedMember:
     """Keeps the session, and recovers what earlier ones of this broker left, whose cursor log is open; nobody is sent here before
     `SharedMember.serve`. Raises `StoreError`."""
     broker_id = storage.owned.name.removeprefix(scope_of_broker(""))
     ends = SharedStorage(storage, meta.ownership)
-    member = SharedMember(meta.ownership, broker_id, boundaries_of, ends, owners=owners, rules=rules)
+    member = SharedMember(meta.ownership, broker_id, boundaries_of, ends, owners=owners, rules=rules, knows_tenants=knows_tenants)
     await member.resume(session)
     member.keep(storage.background)  # recovering may take longer than a lease
     await recover_sole(storage)

@@ -23,6 +23,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Fenced, StoreError
 from messaging.storage.ownership import (
     DRAINS,
+    UNTOLD,
     EndedSession,
     NamespaceBundle,
     NotRecovered,
@@ -72,7 +73,7 @@ class FailedRecovery(NamedTuple):
 
 
 class SharedMember(FleetMember):
-    """`ends`: ends and recovers other brokers."""
+    """`ends`: ends and recovers other brokers. `knows_tenants`: whether it can serve their clients."""
 
     pins = False
 
@@ -86,8 +87,12 @@ class SharedMember(FleetMember):
         now_s: Callable[[], float] = passed_s,
         owners: OwnerMap | None = None,
         rules: PlacementRules = EVERYWHERE,
+        knows_tenants: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(store, broker_id, boundaries_of, now_s=now_s, owners=owners, rules=rules)
+        self.untold = False  # others give it nothing until it knows the tenants
+        self._knows_tenants = knows_tenants
+        self._telling = asyncio.Lock()  # what others are to know of it
         self.lost = asyncio.Event()  # this broker was ended by another one: it owns nothing any more, and never will
         self.leaving: set[NamespaceBundle] = set()  # bundles that are to be handed over, and are served until others know
         self._ends = ends
@@ -104,10 +109,39 @@ class SharedMember(FleetMember):
 
     async def serve(self, addresses: dict[str, str]) -> None:
         """What earlier sessions left is recovered, and others send clients to `addresses` from now on; what those sessions owned,
-        and nobody else has acquired, is this one's again, unless the rules changed. Raises `StoreError`."""
+        and nobody else has acquired, is this one's again, unless the rules changed. Before it knows the tenants it refuses their
+        clients: then it is left to others until `take_part`. Raises `StoreError`."""
         self._addresses = addresses
-        await self._store.serve(self.broker_id, self._session, addresses)
+        self.untold = not self._knows_tenants()
+        await self._tell(drains=False)
+        if not self.untold:
+            await self._take_former()
+
+    async def take_part(self) -> None:
+        """Does what `serve` left, once it can. Raises `StoreError`."""
+        async with self._telling:
+            if not self.untold or not self._knows_tenants():
+                return
+            self.untold = False
+            try:
+                await self._tell(drains=self.drains)
+            except StoreError:
+                self.untold = True
+                raise
+        await self._take_former()
+
+    async def follow(self) -> None:
+        await super().follow()
+        await self.take_part()
+
+    async def _tell(self, *, drains: bool) -> None:
+        marks = {DRAINS: "1"} if drains else {}
+        if self.untold:
+            marks[UNTOLD] = "1"
+        await self._store.serve(self.broker_id, self._session, self._addresses | marks)
         await self.look()
+
+    async def _take_former(self) -> None:
         rows = [row for row in self.owners.owned_by(self.broker_id) if row.session != self._session]
         former = [row.bundle for row in rows if self.rules.permits(row.bundle.namespace, self.broker_id)]
         for start in range(0, len(former), ACQUIRED_AT_ONCE):
@@ -124,13 +158,13 @@ class SharedMember(FleetMember):
 
     async def take_no_more(self) -> None:
         """Others are to give it no bundles from now on. Raises `StoreError`; whether they know of it is seen at the next look."""
-        await self._store.serve(self.broker_id, self._session, self._addresses | {DRAINS: "1"})
-        await self.look()
+        async with self._telling:
+            await self._tell(drains=True)
 
     async def take_again(self) -> None:
         """The opposite of `take_no_more`. Raises the same."""
-        await self._store.serve(self.broker_id, self._session, self._addresses)
-        await self.look()
+        async with self._telling:
+            await self._tell(drains=False)
 
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         """Waits while the topic's bundle is handed over. A client that was refused would come back after a backoff that doubles,

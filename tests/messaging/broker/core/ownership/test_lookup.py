@@ -12,7 +12,16 @@ from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There,
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import candidate
 from messaging.protocol.bundles import equal_bundles
-from messaging.storage.ownership import DRAINS, SERVES, BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
+from messaging.storage.ownership import (
+    DRAINS,
+    SERVES,
+    UNTOLD,
+    BrokerSession,
+    NamespaceBundle,
+    OwnershipChanges,
+    OwnershipRow,
+    State,
+)
 
 END = 0xFFFFFFFF
 HALF = 0x80000000
@@ -317,11 +326,12 @@ def test_metadata_that_are_always_slow_keep_nobody_from_being_ended() -> None:
     assert lease.may_end_others(118.0)
 
 
-def test_a_broker_that_gives_its_bundles_away_acquires_none_whoever_sends_clients_to_it() -> None:
+@pytest.mark.parametrize("mark", [DRAINS, UNTOLD])
+def test_a_broker_that_gives_its_bundles_away_or_knows_no_tenants_acquires_none_whoever_sends_clients_to_it(mark: str) -> None:
     bundle = _one_for("b1")
     owners = OwnerMap()
     sessions = [
-        BrokerSession("b1", 1, {SERVES: "pulsar://there", DRAINS: "1"}, True),
+        BrokerSession("b1", 1, {SERVES: "pulsar://there", mark: "1"}, True),
         BrokerSession("b2", 1, {SERVES: "pulsar://there"}, True),
     ]
     owners.apply(OwnershipChanges([], sessions, 0, more=False))

@@ -16,6 +16,7 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.ownership import OwnershipRow
 from tests.support.brokers.fleet import shared_broker, shared_fleet
 from tests.support.brokers.running_broker import RunningBroker
+from tests.support.waiting import eventually
 
 TOPICS = [f"persistent://acme/orders/t{number}" for number in range(12)]
 
@@ -54,6 +55,29 @@ async def test_topics_are_divided_and_found_whichever_broker_is_asked(tmp_path: 
         async with client_of(fleet[0]) as client:
             for topic in TOPICS:
                 assert await read(client, topic, 2) == [f"{number} {topic}" for number in range(2)]
+
+
+async def test_a_broker_that_has_just_started_is_given_nothing_before_it_knows_the_tenants(
+    tmp_path: Path, metadata_url: str
+) -> None:
+    async with (
+        shared_broker(tmp_path, metadata_url, 1) as first,
+        shared_broker(tmp_path, metadata_url, 2, told=False) as second,
+        client_of(first) as client,
+    ):
+        owners = first.service.owners
+        assert isinstance(owners, SharedMember)
+        await owners.look()
+        assert owners.owners.sessions["machine-2"].untold
+        await publish(client, TOPICS[:6], "0")
+        assert served(first) == set(TOPICS[:6])
+        await second.tell()
+
+        async def told() -> bool:
+            await owners.look()
+            return owners.owners.sessions["machine-2"].takes
+
+        await eventually(told)
 
 
 async def test_another_broker_goes_on_where_one_was_stopped(tmp_path: Path, metadata_url: str) -> None:

@@ -26,6 +26,7 @@ from messaging.storage.ownership import (
     DRAINS,
     LEASE_MS,
     SERVES,
+    UNTOLD,
     BrokerSession,
     EndedSession,
     NamespaceBundle,
@@ -194,6 +195,33 @@ async def test_a_broker_drains_once_the_metadata_say_so(world: tuple[Store, Shar
     store.failing = None
     await member.take_no_more()
     assert member.drains and DRAINS in store.own
+
+
+async def test_a_broker_that_knows_no_tenants_takes_nothing_until_it_does() -> None:
+    """It was given bundles at its start, and refused their clients."""
+    store, told = Store(), asyncio.Event()
+    member = SharedMember(
+        cast(OwnershipStore, store), "b1", lambda namespace: equal_bundles(1), store, now_s=lambda: 1000, knows_tenants=told.is_set
+    )
+    store.recovered = True
+    store.rows = [ROW._replace(broker_id="b1", session=1)]
+    await member.resume(2)
+    await member.serve({SERVES: "pulsar://here"})
+    await member.follow()
+    assert member.untold and store.own == {SERVES: "pulsar://here", UNTOLD: "1"}
+    assert [row.session for row in member.owners.owned_by("b1")] == [1], "what it had is left to others"
+    await member.take_no_more()
+    assert set(store.own) == {SERVES, DRAINS, UNTOLD}
+    told.set()
+    store.failing = Unavailable("the database does not answer")
+    with pytest.raises(Unavailable):
+        await member.take_part()
+    store.failing = None
+    await member.take_again()
+    assert UNTOLD in store.own
+    await member.follow()
+    assert not member.untold and store.own == {SERVES: "pulsar://here"}
+    assert [row.session for row in member.owners.owned_by("b1")] == [2]
 
 
 async def test_an_answer_that_was_lost_is_seen_at_the_next_look(world: tuple[Store, SharedMember, Clock]) -> None:
