@@ -51,8 +51,9 @@ class Services(Standalone):
             "console_password_file": str(folder / "secrets" / "console-password"),
         }
 
-    def begin(self, name: str, release: Path) -> None:
-        """Returns when it is ready. `release`: the folder that the release is installed in."""
+    def begin(self, name: str, release: Path, *, back: bool = False) -> None:
+        """Returns when it is ready. `release`: the folder that the release is installed in. `back`: from a newer one, as
+        docs/upgrading.md says."""
         kind = name.partition("-")[0]
         number = int(name.partition("-")[2] or 1)
         environment = self.environment | {
@@ -62,6 +63,8 @@ class Services(Standalone):
             "MAGNETAR_WEB_PORT": str(self._ports["web"]),
             "MAGNETAR_LOG_LEVEL": "warning",
         }
+        if back and "accept_newer_database" in (release / "messaging" / "settings.py").read_text():
+            environment["MAGNETAR_ACCEPT_NEWER_DATABASE"] = "true"
         if kind == "broker":
             environment |= {
                 "MAGNETAR_BROKER_NUMBER": str(number),
@@ -139,9 +142,9 @@ class Campaign:
             facts = world.facts()
             self._progress("the earlier release runs and is filled")
             traffic = Traffic(world, key)
-            self._change(traffic, [*self.services.names, "web", "worker"], REPOSITORY, "this release")
+            self._change(traffic, [*self.services.names, "web", "worker"], REPOSITORY)
             assert world.facts() == facts
-            self._change(traffic, ["worker", "web", *reversed(self.services.names)], self.earlier, "back")
+            self._change(traffic, ["worker", "web", *reversed(self.services.names)], self.earlier, back=True)
             assert world.facts() == facts
             traffic.end()
             self._check(traffic)
@@ -152,11 +155,12 @@ class Campaign:
             world.deliveries(key)
             self._progress(f"{receipts} receipts, {acknowledged} acknowledgements, nothing lost, nothing came again")
 
-    def _change(self, traffic: Traffic, names: Sequence[str], release: Path, what: str) -> None:
+    def _change(self, traffic: Traffic, names: Sequence[str], release: Path, *, back: bool = False) -> None:
+        what = "back" if back else "this release"
         for name in names:
             began_s = time.monotonic()
             self.services.end(name)
-            self.services.begin(name, release)
+            self.services.begin(name, release, back=back)
             self._again(traffic, time.monotonic())
             self._check(traffic)
             self.pauses_s[f"{name} {what}"] = time.monotonic() - began_s
