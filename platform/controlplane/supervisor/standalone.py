@@ -19,6 +19,10 @@ _WAVE_CALLERS, _WAVE_BROKER, _WAVE_VALKEY = 0, 1, 2
 _STOP_CALLERS_S, _STOP_BROKER_S, _STOP_VALKEY_S = 3.5, 5.0, 1.0
 
 CONSOLE_USER = "admin"
+# To end what changes a large database, or reads a log without its index, would have it begin again, for ever.
+_PREPARE_S_MAX = 24 * 3600.0
+_BROKER_START_S_MAX = 3600.0
+_START_S_MAX = 180.0  # of the others, on a machine that is very busy
 
 
 def log_format(settings: Settings) -> str:
@@ -66,6 +70,7 @@ def _broker(settings: Settings, number: int) -> ChildSpec:
         ready_file=str(of_number.broker_run_file),
         after=[] if number == 1 else ["broker"],
         stop_wave=_WAVE_BROKER,
+        start_timeout_s=_BROKER_START_S_MAX,
         stop_timeout_s=_STOP_BROKER_S,
         pins=pins,
     )
@@ -103,7 +108,11 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
     env = _environment(settings)
     first = ["prepare"] if prepare else []
     if prepare:
-        children.append(ChildSpec("prepare", python("controlplane.bootstrap"), env, stop_timeout_s=_STOP_CALLERS_S))
+        children.append(
+            ChildSpec(
+                "prepare", python("controlplane.bootstrap"), env, start_timeout_s=_PREPARE_S_MAX, stop_timeout_s=_STOP_CALLERS_S
+            )
+        )
     children += [_broker(settings, number) for number in range(1, settings.brokers + 1)]
     children += [
         ChildSpec(
@@ -113,6 +122,7 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
             ready_file=str(run / "web.json"),
             after=first,
             stop_wave=_WAVE_CALLERS,
+            start_timeout_s=_START_S_MAX,
             stop_timeout_s=_STOP_CALLERS_S,
             pins={"MAGNETAR_WEB_PORT": "web_url"},
         ),
@@ -123,6 +133,7 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
             ready_file=str(run / "worker.json"),
             after=[*first, *(["valkey"] if server is not None else [])],
             stop_wave=_WAVE_CALLERS,
+            start_timeout_s=_START_S_MAX,
             stop_timeout_s=_STOP_CALLERS_S,
         ),
     ]

@@ -64,6 +64,13 @@ def test_a_whole_stop_takes_ten_seconds_at_most(tmp_path: Path) -> None:
     assert order["web"] == order["worker"] < order["broker"] < order["valkey"]
 
 
+def test_what_takes_long_for_its_data_is_not_ended_while_it_starts(tmp_path: Path) -> None:
+    """A release that changed a database for more than a minute was killed and began again, as was a broker that read a log
+    without its index."""
+    limits_s = {child.name: child.start_timeout_s for child in make_plan(Settings(data_dir=str(tmp_path), brokers=2), 0.0).children}
+    assert limits_s["prepare"] >= 6 * 3600 and limits_s["broker"] == limits_s["broker-2"] >= 1800
+
+
 def test_nothing_waits_for_a_preparation_that_is_not_needed(tmp_path: Path) -> None:
     plan = make_plan(Settings(data_dir=str(tmp_path)), 0.0, prepare=False)
     assert "prepare" not in {child.name for child in plan.children}
