@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
+from admin_ui.translation.figures import of_language
 from admin_ui.translation.said import said
-from admin_ui.translation.texts import gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import charts, costs
-from workers.billing.present import quantity_text
 from workers.billing.usage_lines import DAYS_MAX
-from workers.rating.units import METERS
+from workers.rating.money import decimal_text
+from workers.rating.units import METERS, UNITS
 
 FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
@@ -28,13 +31,13 @@ LEVELS = (
     ("key", gettext_lazy("By key")),
     ("tenant", gettext_lazy("By tenant")),
 )
-SHOWN_UNITS = {
-    "messages": gettext_lazy("million messages"),
-    "bytes": "GiB",
-    "byte-seconds": "GiB-month",
-    "entry-seconds": gettext_lazy("million entry-hours"),
-    "calls": "call",
-    "connection-seconds": "connection-hour",
+SHOWN_UNITS = {  # the first in which a quantity is at least 0.01: its key in `UNITS`, and its words
+    "messages": (("million messages", gettext_lazy("million messages")), ("message", gettext_lazy("messages"))),
+    "bytes": (("GiB", "GiB"), ("MiB", "MiB"), ("byte", gettext_lazy("bytes"))),
+    "byte-seconds": (("GiB-month", "GiB-month"), ("GiB-hour", "GiB-hour")),
+    "entry-seconds": (("million entry-hours", gettext_lazy("million entry-hours")), ("entry-hour", gettext_lazy("entry-hours"))),
+    "calls": (("call", gettext_lazy("calls")),),
+    "connection-seconds": (("connection-hour", gettext_lazy("connection-hours")),),
 }
 FILTERS = ("namespace", "topic", "meter", "subscription", "key")
 SPANS = (
@@ -110,15 +113,19 @@ def page_of(asked: Asked, query: Mapping[str, str]) -> dict[str, Any]:
         "chart": chart,
         "chart_width": charts.WIDTH,
         "chart_height": charts.HEIGHT,
-        "highest": costs.nano_text(chart.highest, question.currency),
+        "highest": _money(chart.highest, question.currency),
         "rows": _rows(found, before, question, query, keys),
-        "total": costs.nano_text(found.total, question.currency),
-        "totals": [f"{costs.nano_text(nano, code)} {code}" for code, nano in costs.totals_by_currency(question).items()],
-        "before": None if before is None else costs.nano_text(before.total, question.currency),
+        "total": _money(found.total, question.currency),
+        "totals": [f"{_money(nano, code)} {code}" for code, nano in costs.totals_by_currency(question).items()],
+        "before": None if before is None else _money(before.total, question.currency),
         "change": None if before is None else _change(found.total, before.total),
         "before_days": _before(question),
         "empty": not found.names,
     }
+
+
+def _money(nano: int, currency: str) -> str:
+    return of_language(costs.nano_text(nano, currency))
 
 
 def _before(question: costs.Question) -> costs.Question:
@@ -132,7 +139,7 @@ def _titles(found: costs.Costs, question: costs.Question, keys: Mapping[str, str
         (
             name,
             step,
-        ): f"{shown_name(name, question.by, keys)}, {step}: {costs.nano_text(nano, found.currency)} {found.currency}".strip()
+        ): f"{shown_name(name, question.by, keys)}, {step}: {_money(nano, found.currency)} {found.currency}".strip()
         for (name, step), nano in found.cells.items()
     }
 
@@ -146,14 +153,14 @@ def _rows(
         row = {
             "series": index,
             "name": shown_name(name, question.by, keys),
-            "cost": costs.nano_text(nano, found.currency),
-            "part": f"{100 * nano / found.total:.1f} %" if found.total else "",
+            "cost": _money(nano, found.currency),
+            "part": of_language(f"{100 * nano / found.total:.1f} %") if found.total else "",
             "quantities": quantities_text(found.quantities.get(name, {})),
             "further": _further(name, question, query),
         }
         if before is not None and name != costs.REST:
             row |= {
-                "before": costs.nano_text(before.totals.get(name, 0), found.currency),
+                "before": _money(before.totals.get(name, 0), found.currency),
                 "change": _change(nano, before.totals.get(name, 0)),
             }
         rows.append(row)
@@ -178,13 +185,15 @@ def key_names(question: costs.Question, names: Collection[str]) -> dict[str, str
 
 def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
     """(meter, amount in a unit for people), in the order of the meters."""
-    found = []
-    for meter in METERS:
-        if quantities.get(meter):
-            unit = SHOWN_UNITS[METERS[meter].dimension]
-            text = quantity_text(quantities[meter], unit, 2)
-            found.append((said(METERS[meter].title), f"under 0.01 {unit}" if text == f"0 {unit}" else text))
-    return found
+    return [(said(METERS[meter].title), _amount_text(quantities[meter], meter)) for meter in METERS if quantities.get(meter)]
+
+
+def _amount_text(quantity: int, meter: str) -> str:
+    for key, words in SHOWN_UNITS[METERS[meter].dimension]:
+        amount = decimal_text(Fraction(quantity, UNITS[key].size), 2)
+        if amount != "0":
+            return f"{of_language(f'{Decimal(amount):,f}')} {words}"
+    return gettext("under 0.01 {unit}").format(unit=words)
 
 
 def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:
@@ -201,5 +210,5 @@ def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> s
 
 def _change(now: int, before: int) -> str:
     if not before:
-        return "new" if now else ""
-    return f"{100 * (now - before) / before:+.1f} %"
+        return gettext("new") if now else ""
+    return of_language(f"{100 * (now - before) / before:+.1f} %")

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone, translation
 
 from admin_ui import formatting
+from workers.billing import present
 
 _SWAPPED = str.maketrans(",.", ".,")
 
@@ -26,6 +27,8 @@ exact = in_language(formatting.exact)
 rate = in_language(formatting.rate)
 size = in_language(formatting.size)
 span = in_language(formatting.span)
+of_language = in_language(str)  # of a figure that is text already, as 1,234.50
+money = in_language(present.money)
 
 
 def local_text(at: datetime) -> str:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.price_plan_forms import AccountForm, AssignForm, CreditForm, IssuerForm, PricePlanForm, initial_of, utc_text
+from admin_ui.translation.figures import money
 from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue, MagnetarError
 from tenants.models import Tenant
@@ -20,7 +21,7 @@ from tenants.scoping import platform_scope
 from workers.billing import actions, headers
 from workers.billing.models import Credit, PlanAssignment, PricePlanVersion
 from workers.billing.plan_preview import preview
-from workers.billing.present import money, quantity_text
+from workers.billing.present import quantity_text
 from workers.rating.errors import RatingError
 from workers.rating.money import money_text
 from workers.rating.plan import plan_from, whole_hour

@@ -12,6 +12,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.translation.figures import money, of_language
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from messaging.protocol.names import parse_topic
@@ -21,7 +22,7 @@ from workers.billing import budget_actions, budgets, costs, outlook
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.models import NANO
-from workers.billing.present import money, quantity_text
+from workers.billing.present import quantity_text
 from workers.billing.retention_savings import retention_savings
 from workers.rating.forecast import Forecast
 from workers.rating.money import CURRENCIES, money_text
@@ -155,11 +156,11 @@ def _saving(one: outlook.Saving) -> dict[str, Any]:
 
 
 def _cost(one: outlook.Saving) -> str:
-    return costs.nano_text(one.nano, one.currency)
+    return of_language(costs.nano_text(one.nano, one.currency))
 
 
 def _shown(ahead: Forecast, currency: str) -> dict[str, Any]:
-    texts = {name: costs.nano_text(getattr(ahead, name), currency) for name in ("so_far", "low", "likely", "high")}
+    texts = {name: of_language(costs.nano_text(getattr(ahead, name), currency)) for name in ("so_far", "low", "likely", "high")}
     return {**texts, "days": ahead.days, "known": ahead.known, "bounded": ahead.bounded}
 
 
@@ -169,6 +170,6 @@ def _what_if(found: outlook.WhatIf) -> dict[str, str]:
         "now": money(money_text(found.now, found.currency)),
         "then": money(money_text(found.then, found.currency)),
         "difference": money(money_text(found.then - found.now, found.currency)),
-        "stored_now": quantity_text(found.stored_now, "GiB-month", 2),
-        "stored_then": quantity_text(found.stored_then, "GiB-month", 2),
+        "stored_now": of_language(quantity_text(found.stored_now, "GiB-month", 2)),
+        "stored_then": of_language(quantity_text(found.stored_then, "GiB-month", 2)),
     }

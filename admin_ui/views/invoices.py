@@ -12,6 +12,7 @@ from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.figures import money, of_language
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
@@ -21,7 +22,7 @@ from workers.billing.drilldown import usage_of_line
 from workers.billing.html import invoice_html
 from workers.billing.models import Invoice
 from workers.billing.pdf import invoice_pdf
-from workers.billing.present import money, present, quantity_text
+from workers.billing.present import present, quantity_text
 from workers.rating.money import money_text
 
 INVOICE_COLUMNS = (
@@ -131,6 +132,6 @@ def _down(invoice: Invoice, line: str) -> dict[str, Any]:
     unit = next((one.get("unit", "") for one in invoice.document["lines"] if one["id"] == line), "")
     return {
         **found,
-        "topics": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["topics"]],
-        "hours": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["hours"]],
+        "topics": [{**one, "quantity": of_language(quantity_text(one["quantity"], unit))} for one in found["topics"]],
+        "hours": [{**one, "quantity": of_language(quantity_text(one["quantity"], unit))} for one in found["hours"]],
     }

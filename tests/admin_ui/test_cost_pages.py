@@ -55,6 +55,19 @@ def test_costs_show_sums_of_tenants_that_are_visible(march: Invoice, browse: Bro
     assert "globex" in costs(browse("superuser"), by="tenant", currency="")
 
 
+def test_what_was_used_is_said_in_a_unit_that_shows_it_and_in_the_language_of_the_reader(march: Invoice, browse: Browse) -> None:
+    acme, owner = Tenant.unscoped.get(name="acme"), browse("owner")
+    use(acme, APRIL, topic="archive/little", messages_in=40, bytes_in=1_500, stored_byte_seconds=GIB * 360, messages_out=1)
+    refresh(acme, APRIL, APRIL + HOUR)
+    little = costs(owner, first="2026-04-01", last="2026-04-02", by="topic")
+    for said in ("Messages published 40 messages", "Bytes published 1,500 bytes", "Storage 0.1 GiB-hour"):
+        assert said in little
+    german = browse("owner")
+    german.post("/language", {"language": "de"})
+    assert "Publizierte Nachrichten 3 Millionen Nachrichten" in costs(german)
+    assert "35,70 EUR" in costs(german) and "40 Nachrichten" in costs(german, first="2026-04-01", last="2026-04-02", by="topic")
+
+
 def test_a_sum_over_tenants_names_each_currency(march: Invoice, browse: Browse) -> None:
     globex = Tenant.unscoped.get(name="globex")
     with_plan(globex, {**PLAN, "plan": "dollars", "currency": "USD"})

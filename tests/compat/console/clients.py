@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import Any
@@ -44,6 +45,8 @@ class World:
         self.acknowledged: Counter[tuple[str, str]] = Counter()
         self.consumers: Counter[str] = Counter()
         self.producers: Counter[str] = Counter()
+        self.began_s = time.time()
+        self.done_s = 0.0  # with all that is done once
         self.ids: dict[str, list[pulsar.MessageId]] = defaultdict(list)
         self.restarted = False  # the broker, since the clients did what they did once
         self.stood_still = 0  # how often the broker did for so long that clients may have connected anew
@@ -119,6 +122,7 @@ class World:
 
         self.producer(TYPED, schema=JsonSchema(Order)).send(Order(number="4711"))
         self.sent[TYPED] += 1
+        self.done_s = time.time()
         self._begin_steady()
 
     def _begin_steady(self) -> None:

@@ -87,6 +87,9 @@ _TOKEN = re.compile(
     r'\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|</?[a-zA-Z](?:\{%.*?%\}|\{\{.*?\}\}|"(?:\{%.*?%\}|\{\{.*?\}\}|[^"])*"|[^>"])*>', re.DOTALL
 )
 _FIGURE = re.compile(r"([\w.]+)\|(?:default[^|]*\|)?(?:length\|)?(?:count|exact|rate|size|span|length|in_form)\b")
+_AMOUNT = re.compile(  # of money, and what it is of: text already
+    r"\{\{ (?:one|row|ahead)\.(?:amount|quantity|cost|part|total|so_far|likely|left|percent) \}\}"
+)
 _VOID = {"input", "br", "meta", "link", "img", "hr", "path", "rect", "circle", "source"}
 HOOKS = re.compile(r'data-figure="([^"{]+)"|data-(total|cell)="([^"{]+)"')
 
@@ -109,6 +112,7 @@ def without_hook(template: str) -> Iterator[str]:
                 open_tags.append((name, text))
         elif text.startswith(("{{", "{% blocktranslate")) and not any(hooks_of(tag) for _, tag in open_tags):
             yield from (match[1] for match in _FIGURE.finditer(text))
+            yield from _AMOUNT.findall(text)
 
 
 def templates(repository: Path) -> Iterator[tuple[str, str]]:
