@@ -23,6 +23,10 @@ class Silence:
         """Whatever was asked: it is there."""
         self._asked_s.pop(rpc_url, None)
 
+    def silent(self, since_s: float) -> set[str]:
+        """The addresses of those that are."""
+        return {rpc_url for rpc_url in self._asked_s if self.is_silent(rpc_url, since_s)}
+
     def is_silent(self, rpc_url: str, since_s: float = SILENT_S) -> bool:
         asked_s = self._asked_s.get(rpc_url)
         return asked_s is not None and self._now_s() - asked_s > since_s

@@ -17,6 +17,7 @@ from messaging.protocol.frames import ProtocolError
 from messaging.version import VERSION
 
 CLIENT_VERSION = f"Magnetar-WebSocket-v{VERSION}"
+CONNECT_S = 10.0
 REQUEST_S = 30.0  # a broker opens a topic in far less
 UNSENT_BYTES_MAX = 4 << 20  # of acknowledgements, which a client sends without waiting for anything
 Command = pb.Command
@@ -76,7 +77,7 @@ class BrokerLink(asyncio.Protocol):
     async def open(self, dialler: BrokerDialler, place: BrokerPlace) -> None:
         """Raises `NotReady`, or the error with which the other broker refuses."""
         try:
-            async with asyncio.timeout(REQUEST_S):
+            async with asyncio.timeout(CONNECT_S):
                 await dialler.dial(lambda: self, place)
                 await self._connected
         except (OSError, TimeoutError) as error:
@@ -125,24 +126,25 @@ class BrokerLink(asyncio.Protocol):
         if self._heard:
             self._heard = self._asked = False
         elif self._asked:
-            self._give_up("the broker that serves the topic does not answer: try again")
+            self.give_up("the broker that serves the topic does not answer: try again")
             return
         else:
             self._asked = True
             self.write(frames.PING)
         self._timer = self._loop.call_later(self._keep_alive_s, self._look)
 
-    def _give_up(self, why: str) -> None:
-        """What the other broker has not read is not kept for it."""
+    def give_up(self, why: str) -> None:
+        """What the other broker has not read is not kept for it. Idempotent."""
         self.end(NotReady(why))
-        self._transport.abort()
+        if hasattr(self, "_transport"):
+            self._transport.abort()
 
     # --- sending
 
     def check_unsent(self) -> None:
         """Gives the link up where the other broker reads too little of it. For what is written without waiting for an answer."""
         if self._ended is None and self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            self._give_up("the broker that serves the topic does not take what is acknowledged: try again")
+            self.give_up("the broker that serves the topic does not take what is acknowledged: try again")
 
     def write(self, data: bytes) -> None:
         if self._ended is None:

@@ -1,5 +1,10 @@
 """The links of a broker to the others, each as long as something is open on it: one for the consumers of a client, and one for its
-producers of a topic, since a broker reads nothing of a link whose messages come faster than the topic may take them."""
+producers of a topic, since a broker reads nothing of a link whose messages come faster than the topic may take them.
+
+A broker that answers nothing of what it is told once a second (`ownership/silence.py`) is out of reach, though other brokers may
+reach it. Links to it are given up, and no new ones made, so that clients come to another broker: the web process passes them on to
+one that turned nobody away.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,22 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.delegation import act_for, delegated_client
 from messaging.broker.runtime.ownership.dialling import BrokerPlace
 from messaging.broker.runtime.ownership.owners import Elsewhere
+from messaging.broker.runtime.ownership.silence import Silence
 from messaging.broker.runtime.remote.link import CLIENT_VERSION, BrokerLink
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, NotReady
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 
+LOOK_S = 1.0
+SILENT_S = 5.0  # far more than a broker needs for an answer, however busy it is
+LINKS_AT_ONCE = 100  # in a turn of the loop
+UNREACHABLE = "the broker that serves the topic cannot be reached from this one at the moment: try again"
+
 
 class _Place(NamedTuple):
     broker: BrokerPlace
+    rpc_url: str
     principal: tuple[object, ...]
     lane: str
 
@@ -36,10 +48,15 @@ class BrokerLinks:
         self._broker = broker
         self._settings = broker.settings
         self._links: dict[_Place, _Shared] = {}
+        self._silence = broker.other_brokers.silence if broker.other_brokers is not None else Silence()
+        broker.background.every(LOOK_S, "give_up_links", self.look)
 
     async def take(self, principal: Principal, elsewhere: Elsewhere, lane: str) -> LinkUse:
         """`lane`: what shares one. Raises `NotReady`, or the error with which the other broker refuses the client."""
-        place = _Place(self._broker.dialler.place_of(elsewhere.addresses), astuple(principal), lane)
+        rpc_url = elsewhere.addresses.get("rpc_url", "")
+        if self._silence.is_silent(rpc_url, SILENT_S):
+            raise NotReady(UNREACHABLE)
+        place = _Place(self._broker.dialler.place_of(elsewhere.addresses), rpc_url, astuple(principal), lane)
         shared = self._links.get(place)
         if shared is None or not shared.link.usable:
             shared = self._links[place] = self._dial(place, principal)
@@ -52,6 +69,16 @@ class BrokerLinks:
             use.release()
             raise
         return use
+
+    async def look(self) -> None:
+        silent = self._silence.silent(SILENT_S)
+        if not silent:
+            return
+        for number, (place, shared) in enumerate(list(self._links.items()), 1):
+            if place.rpc_url in silent:
+                shared.link.give_up(UNREACHABLE)
+            if number % LINKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _dial(self, place: _Place, principal: Principal) -> _Shared:
         settings = self._settings

@@ -60,7 +60,7 @@ def test_whoever_answers_anything_is_not_silent() -> None:
     silence.asked("a")
     assert not silence.is_silent("a") and not silence.is_silent("b")
     now_s += 0.2
-    assert silence.is_silent("a")
+    assert silence.is_silent("a") and silence.silent(SILENT_S) == {"a"} and not silence.silent(GIVEN_UP_S)
     assert not silence.is_silent("a", GIVEN_UP_S), "it has a little longer for what cannot be answered without it"
     silence.answered("a")
     assert not silence.is_silent("a")

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import websockets
 
 from messaging.broker.http.websocket.link import POLICY
+from messaging.broker.runtime.remote import links as remote_links
 from messaging.client import connect
 from messaging.protocol.names import TopicName, parse_topic
 from tests.support.brokers.fleet import fleet_broker, running_fleet
@@ -346,3 +348,25 @@ async def test_a_broker_that_does_not_answer_any_more_is_given_up(tmp_path: Path
             await eventually(lambda: stopped not in second.service.peers.connections)
             await send_json(producer, payload="")
             assert (await receive_json(producer))["result"] == "ok", "over another link"
+
+
+async def test_clients_on_topics_of_a_broker_that_is_out_of_reach_are_turned_away_to_find_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may reach it. Seen: a WebSocket hung for as long as two brokers were cut from each other."""
+    monkeypatch.setattr(remote_links, "SILENT_S", 0.2)
+    async with AsyncExitStack() as stack:
+        first, second = [await stack.enter_async_context(fleet_broker(tmp_path, number, 2)) for number in (1, 2)]
+        name = await name_at(second)
+        others = first.service.other_brokers
+        assert others is not None
+        async with opened(first, producer_of(name)) as producer:
+            (stopped,) = second.service.peers.connections
+            stopped.transport.pause_reading()  # type: ignore[attr-defined]
+            with patch.object(others.silence, "answered"):
+                await send_json(producer, payload="")
+                assert (await receive_json(producer))["errorMsg"] == remote_links.UNREACHABLE
+                assert await refused(first, producer_of(name)) == (503, remote_links.UNREACHABLE)
+            others.silence.answered(second.service.addresses.rpc_url)
+            await send_json(producer, payload="")
+            assert (await receive_json(producer))["result"] == "ok", "it is back"
