@@ -14,11 +14,12 @@ from msgspec import Meta
 
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.permissions.model import Action, Resource
+from messaging.protocol.names import parse_topic
 from tenants.explanations import Question, who
 from tenants.models import AuditRecord, TokenIssuer
 from tenants.scoping import tenant_scope
 
-READS = ("message.browse", "message.read", "message.export", SUBSCRIPTION_CREATE)
+READS = ("message.browse", "message.read", "message.export", "subscription.peek", SUBSCRIPTION_CREATE)
 DAYS_MAX = 366
 READ_SHOWN_MAX = 1_000  # roles and resources; further ones are counted
 COLUMNS = ("what", "role", "key_id", "may_read", "may_consume", "because", "action", "resource", "times", "first_at", "last_at")
@@ -37,7 +38,7 @@ class Reader(msgspec.Struct, kw_only=True):
 class Reading(msgspec.Struct, kw_only=True):
     role: str
     action: Annotated[str, Meta(description="Of the audit log; subscription.create: somebody began to consume.")]
-    resource: str
+    resource: Annotated[str, Meta(description="A topic; or the tenant, of whose dead letters lists were looked through.")]
     times: int
     first_at: datetime
     last_at: datetime
@@ -92,24 +93,24 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
 
 
 def _within(resource: Resource) -> Q:
-    """Records name topics in full, with their subscriptions behind them, and partitions one by one."""
+    """Records name topics in full, with their subscriptions behind them, and partitions one by one, or the topic that a partition
+    is of. Those of the tenant are of dead letters of all its topics."""
     if resource.topic:
-        return (
-            Q(resource=resource.topic)
-            | Q(resource__startswith=f"{resource.topic}/")
-            | Q(resource__startswith=f"{resource.topic}-partition-")
-        )
+        topic = resource.topic
+        named = Q(resource__in={topic, str(parse_topic(topic).base), resource.tenant})
+        return named | Q(resource__startswith=f"{topic}/") | Q(resource__startswith=f"{topic}-partition-")
     if resource.namespace:
-        return Q(resource__startswith=f"persistent://{resource.namespace}/") | Q(
-            resource__startswith=f"non-persistent://{resource.namespace}/"
-        )
+        domains = Q(resource__startswith=f"persistent://{resource.namespace}/")
+        return domains | Q(resource__startswith=f"non-persistent://{resource.namespace}/") | Q(resource=resource.tenant)
     return Q()
 
 
 def _is_within(text: str, resource: Resource) -> bool:
     """SQLite compares without regard to large and small letters."""
+    if text == resource.tenant:
+        return True
     if resource.topic:
-        return text.startswith(resource.topic)
+        return text.startswith(resource.topic) or text == str(parse_topic(resource.topic).base)
     return not resource.namespace or f"://{resource.namespace}/" in text
 
 

@@ -6,13 +6,14 @@ something was heard last, so many series, and so much time, of one question of a
 
 from __future__ import annotations
 
-import threading
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
+from django.core.cache import cache
 from msgspec import Meta
 
 from messaging.bodies import one_of
@@ -48,8 +49,7 @@ FINDINGS_MAX = 200
 LOOK_S_MAX = 5.0  # at series; then as long again at what retention would keep. The first one is always looked at
 RETENTION = ("retention_time_min", "retention_size_mb")
 _FOREVER_MS = HOURS_KEPT_MS - DAY_MS
-_lock = threading.Lock()
-_under_way: set[str] = set()  # uids of tenants
+ALONE_S = 60  # longer than any question takes
 T = TypeVar("T")
 
 
@@ -118,24 +118,22 @@ class _Place(NamedTuple):
 
 def what_if(changing: PolicyChangeAsked, span: AskedSpan, now_ms: int) -> PolicyWhatIf:
     """The caller has checked the permission and the values, and is in the scope of the tenant. Blocks on the database. Raises
-    `QuotaExceeded` while another question of the tenant is being answered in this process."""
+    `QuotaExceeded` while another question of the tenant is being answered, by whichever web process."""
     with _alone(changing.tenant):
         return _what_if(changing, span, now_ms)
 
 
 @contextmanager
 def _alone(tenant: Tenant) -> Iterator[None]:
-    with _lock:
-        if tenant.uid in _under_way:
-            raise QuotaExceeded(
-                f"tenant {tenant.name} has another change held against history just now: ask again when that is done"
-            )
-        _under_way.add(tenant.uid)
+    """In the cache that web processes share, while it answers. What a process that died was answering counts for `ALONE_S`."""
+    key, mine = f"what-if:{tenant.uid}", secrets.token_hex(8)
+    if not cache.add(key, mine, ALONE_S):
+        raise QuotaExceeded(f"tenant {tenant.name} has another change held against history just now: ask again when that is done")
     try:
         yield
     finally:
-        with _lock:
-            _under_way.discard(tenant.uid)
+        if cache.get(key) == mine:
+            cache.delete(key)
 
 
 class _InTime:

@@ -17,6 +17,7 @@ from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
 from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from workers.alerts import patterns, webhooks
+from workers.alerts.actions import send_again
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import NO_RULE, OfRule, TenantRef, say
 from workers.alerts.patterns import matching_topics
@@ -249,3 +250,23 @@ def test_calls_of_a_webhook_that_does_not_answer_count_too(
     assert len(called) == 3
     assert notices[2] is not None
     assert send_notice(limited, "t", lambda **_: None, notices[2].id)["webhook"].startswith("not called")
+
+
+def test_notices_that_are_sent_again_count_for_the_same_limit(
+    environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of days before: replays called the webhook as often as somebody asked."""
+    called: list[str] = []
+    monkeypatch.setattr(webhooks, "post", lambda url, secret, notice_id, *rest: called.append(notice_id) or 200)
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
+    limited = Environment(msgspec.structs.replace(environment.settings, pattern_webhooks_per_day_max=3), environment.rpc, now=clock)
+    notice = say(clock(), TenantRef("acme", "u1"), "alert_fired", "s", "T", "X", of=OfRule(rule(clock).id))
+    assert notice is not None
+    said: list[str] = []
+    for _ in range(2):
+        for _ in range(4):
+            said.append(send_notice(limited, "t", lambda **_: None, notice.id)["webhook"])
+            notice.refresh_from_db()
+            send_again(notice)
+        clock.advance(86_400)
+    assert len(called) == 6 and [how.startswith("not called") for how in said] == ([False] * 3 + [True]) * 2

@@ -88,7 +88,7 @@ def replay_notice(actor: Actor, tenant: str, notice_id: str) -> Notice:
         if notice is None:
             raise NotFound(f"notice {notice_id[:64]!r} does not exist")
         _check_webhook(tenant)
-        _send_again(notice)
+        send_again(notice)
         record(actor, "notice.replay", tenant, f"notice {notice.id}", after={"notices": 1})
     return notice
 
@@ -110,7 +110,7 @@ def replay_notices(actor: Actor, tenant: str, since: datetime, until: datetime |
             if not (failed_only and str(notice.delivered.get("webhook", "")).startswith("answered 2")):
                 chosen.append(notice)
         for notice in chosen:
-            _send_again(notice)
+            send_again(notice)
         record(actor, "notice.replay", tenant, "notices", after={"notices": len(chosen), "since": since.isoformat()})
     return Replayed(len(chosen), following)
 
@@ -120,7 +120,8 @@ def _check_webhook(tenant: str) -> None:
         raise PreconditionFailed(f"tenant {tenant} has no webhook: say first where notices are sent")
 
 
-def _send_again(notice: Notice) -> None:
+def send_again(notice: Notice) -> None:
+    """To the webhook. `tasks` counts the call as any other."""
     notice.delivered.pop("webhook", None)
     notice.save(update_fields=["delivered"])
     ask_for(SEND_NOTICE, notice=notice.id)

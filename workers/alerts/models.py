@@ -25,6 +25,8 @@ class NotificationTarget(OfTenant):
     secret = models.CharField(max_length=64, default=new_secret)
     mail_to = models.JSONField(default=list)
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True, default="")  # full name
+    pattern_calls_on = models.DateField(null=True)  # the day (UTC) that `pattern_calls` is of
+    pattern_calls = models.IntegerField(default=0)  # calls of the webhook for rules with a pattern
 
     objects: ClassVar[ScopedManager[NotificationTarget]] = ScopedManager("tenant_uid", by_uid=True)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
+
+from django.db.models import F
 
 from messaging import logs
 from messaging.adminrpc.messages import MessageGiven, MessagesPublish
@@ -26,7 +28,6 @@ from workers.spend_caps.enforcement import look_at_spend
 
 log = logs.get_logger("magnetar.worker")
 CALLED = "answered"  # how what a webhook answered begins
-TRIES = "webhook_tries"  # in vain
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -176,7 +177,7 @@ def _publish(environment: Environment, target: NotificationTarget, notice: Notic
 def _call(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
     """How it went. One rule with a pattern may have a thousand topics to tell of: those have a limit a day."""
     now, most = environment.now(), environment.settings.pattern_webhooks_per_day_max
-    if _of_pattern(notice) and _pattern_calls(notice.tenant_uid, now) >= most:
+    if _of_pattern(notice) and not _counted(target, now.date(), most):
         say(
             now,
             TenantRef(notice.tenant, notice.tenant_uid),
@@ -188,13 +189,7 @@ def _call(environment: Environment, target: NotificationTarget, notice: Notice) 
             "name topics; an administrator of the platform may raise pattern_webhooks_per_day_max.",
         )
         return f"not called: the limit of {most} calls a day by rules with a pattern is reached"
-    try:
-        return f"{CALLED} {_post(environment, target, notice)}"
-    except NotReady:  # it is called again, and each time is one
-        if _of_pattern(notice):
-            notice.delivered[TRIES] = notice.delivered.get(TRIES, 0) + 1
-            notice.save(update_fields=["delivered"])
-        raise
+    return f"{CALLED} {_post(environment, target, notice)}"
 
 
 def _of_pattern(notice: Notice) -> bool:
@@ -202,14 +197,14 @@ def _of_pattern(notice: Notice) -> bool:
     return bool(notice.rule) and not AlertRule.objects.filter(id=notice.rule, is_pattern=False).exists()
 
 
-def _pattern_calls(tenant_uid: str, now: datetime) -> int:
-    """How often the webhook was called for notices of the day of rules with a pattern, and of deleted ones, also in vain."""
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    others = AlertRule.objects.filter(tenant_uid=tenant_uid, is_pattern=False).values("id")
-    of_day = Notice.objects.filter(tenant_uid=tenant_uid, at__gte=midnight).exclude(rule="").exclude(rule__in=others)
-    in_vain: int = sum(of_day.filter(delivered__has_key=TRIES).values_list(f"delivered__{TRIES}", flat=True))
-    answered: int = of_day.filter(delivered__webhook__startswith=CALLED).count()
-    return answered + in_vain
+def _counted(target: NotificationTarget, day: date, most: int) -> bool:
+    """Whether the webhook may be called once more on `day` (UTC) for a rule with a pattern, which then counts: also in vain, and
+    for a notice that is sent again, of whatever day."""
+    row = NotificationTarget.objects.filter(pk=target.pk)
+    today = row.filter(pattern_calls_on=day)
+    if today.filter(pattern_calls__lt=most).update(pattern_calls=F("pattern_calls") + 1):
+        return True
+    return most > 0 and bool(row.exclude(pattern_calls_on=day).update(pattern_calls_on=day, pattern_calls=1))
 
 
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:

@@ -40,3 +40,22 @@ def test_who_reads_no_audit_log_and_other_tenants_are_refused(world: World, call
     assert caller("sam")("GET", AT).status_code == 404
     assert caller("olga")("GET", f"{AT}?namespace=nowhere").status_code == 404
     assert caller("olga")("GET", f"{AT}?days=0").status_code == 400
+
+
+def test_looks_through_dead_letters_of_the_tenant_and_at_the_topic_of_a_partition_are_in_it(world: World, caller: Any) -> None:
+    """Records of the whole tenant, and of other rooms of a topic, were missing where one asked for a topic."""
+    world.broker.add("persistent://acme/orders/t-s-DLQ")
+    actions.set_member(world.actor("olga"), "acme", "tom", "operator")
+    assert caller("tom")("GET", "/api/v1/tenants/acme/dead-letters").status_code == 200
+    olga = world.actor("olga")
+    for action, resource in (("subscription.peek", f"{TOPIC}/s"), ("message.browse", TOPIC), ("message.browse", f"{TOPIC}2")):
+        actions.change.record(olga, action, "acme", resource)
+    whole, peek = ("user:tom", "message.browse", "acme"), ("user:olga", "subscription.peek", f"{TOPIC}/s")
+    of_topic = {whole, peek, ("user:olga", "message.browse", TOPIC)}
+    for query, found in (
+        ("?namespace=orders&topic=t", of_topic),
+        ("?namespace=orders&topic=t-partition-3", of_topic - {peek}),
+        ("?namespace=orders", of_topic | {("user:olga", "message.browse", f"{TOPIC}2")}),
+    ):
+        did = caller("olga")("GET", AT + query).json()["did"]
+        assert {(one["role"], one["action"], one["resource"]) for one in did} == found, query

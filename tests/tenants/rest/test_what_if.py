@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 
 from messaging.history.cells import Cell
 from messaging.history.points import HOUR_MS, MINUTE_MS
@@ -159,3 +160,15 @@ def test_topics_whose_names_begin_alike_are_not_told_of(olga: Caller, span: str)
     found = ask(olga, f"{N}/topics/t", span, publish_rate_messages=8)
     assert sorted(each["topic"].rpartition("/")[2] for each in found["findings"]) == ["t"]
     assert len(ask(olga, N, span, publish_rate_messages=8)["findings"]) == 5
+
+
+def test_a_tenant_asks_one_question_at_a_time_of_all_web_processes(olga: Caller, span: str) -> None:
+    """What another process answers is in the cache that they share."""
+    uid = Tenant.unscoped.get(name="acme").uid
+    cache.set(f"what-if:{uid}", "of another process", what_if.ALONE_S)
+    refused = olga("POST", f"{N}/topics/t/policies/what-if{span}", {"publish_rate_messages": 8})
+    assert refused.status_code == 429 and "ask again when that is done" in refused.json()["detail"], refused.content
+    assert cache.get(f"what-if:{uid}") == "of another process", "nobody ends the turn of another"
+    cache.delete(f"what-if:{uid}")
+    for _ in range(2):
+        assert ask(olga, f"{N}/topics/t", span, publish_rate_messages=8)["findings"]

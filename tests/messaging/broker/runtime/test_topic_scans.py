@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.backlog import BacklogAnalyze
+from messaging.adminrpc.browse import MessagesBrowse
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveScan
 from messaging.broker.core.dead_letters.redrive import Judged, judge
 from messaging.broker.runtime.admin import redrive
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
+from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.errors import NotReady
 from messaging.fairness.turns import FairTurns
@@ -83,6 +85,29 @@ async def test_scans_of_one_tenant_leave_turns_to_another(world: BrokerWorld) ->
         assert (await handlers.analyze(other)).entries == 1
         assert scans.slots.waiting["acme"] == 40
     assert [one.entries for one in await asyncio.gather(*many)] == [1] * 40
+
+
+async def test_a_browse_that_begins_at_a_time_looks_for_it_in_its_tenants_turns(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(world, 10)
+    topic, scans, sought = world.service.topics.loaded[TOPIC], FairTurns(1), list[int]()
+    entries = type(topic.entries)
+    real = entries.mark_delete_at_time
+
+    async def seen(self: Any, publish_time_ms: int) -> Any:
+        sought.append(publish_time_ms)
+        return await real(self, publish_time_ms)
+
+    monkeypatch.setattr(entries, "mark_delete_at_time", seen)
+    handlers = BrowseHandlers(world.service, scans)
+    asked = MessagesBrowse(topic=TOPIC, start_ms=1_004, until_ms=1_006)
+    async with scans.turn("acme"):
+        browsing = [asyncio.create_task(handlers.browse(asked)) for _ in range(5)]
+        await eventually(lambda: scans.slots.waiting["acme"] == 5)
+        assert not sought, "nothing is read before it is their turn"
+    pages = await asyncio.gather(*browsing)
+    assert [len(page.messages) for page in pages] == [2] * 5 and len(sought) == 10
 
 
 async def test_an_analysis_answers_in_time_with_what_it_has(world: BrokerWorld) -> None:

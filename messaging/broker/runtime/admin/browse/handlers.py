@@ -80,7 +80,8 @@ class _Browse:
 
     async def run(self) -> MessagesBrowsed:
         request, ledgers = self._request, self._topic.ledger_list
-        position, stop = await self._begin(), await self._stop()
+        async with self._scans.turn(self._topic.name.tenant):  # a time is looked for in what is stored
+            position, stop = await self._begin(), await self._stop()
         if request.exact:
             if not ledgers.holds(position):
                 raise NotFound(f"topic {self._topic.text} has no entry {request.ledger_id}:{request.entry_id}")
