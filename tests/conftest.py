@@ -9,15 +9,19 @@ import shutil
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.support import dividing, open_transports
 from tests.support.databases import forget_broker, other_database
+from tests.support.dividing import when_the_group_ends
 from tests.support.failed_tests import Alone, FailedTests
 from tests.support.storage import faults
+
+if TYPE_CHECKING:
+    from tests.support.bookkeeper.cluster import Cluster
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
 # so that a submission is judged by itself; elsewhere each run looks at new ones.
@@ -121,6 +125,23 @@ def metadata_url(metadata_database: str) -> str:
     """The same without any metadata in it, and without ledgers."""
     forget_broker(metadata_database)
     return metadata_database
+
+
+@pytest.fixture(scope="session")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Four bookies and a ZooKeeper, 15 s of CPU to start, for all of the group `bookkeeper`: each test has a store of its own."""
+    from tests.support.bookkeeper.cluster import running_cluster
+
+    with running_cluster(tmp_path_factory.mktemp("bookkeeper")) as cluster:
+        when_the_group_ends(cluster.kill)
+        yield cluster
+
+
+@pytest.fixture
+def real_cluster(started_cluster: Cluster) -> Cluster:
+    """Four bookies that serve, whatever the test before left killed or standing still."""
+    started_cluster.make_whole()
+    return started_cluster
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""A hundred thousand hostile frames of the campaign (`make hostile` sends ten million), and that its checks can fail."""
+"""Thirty thousand hostile frames of the campaign (`make hostile` sends ten million), and that its checks can fail."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.adversary.hostile.peers import NotServed
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("platforms")]
 
 
-async def test_a_hundred_thousand_hostile_frames_disturb_no_other_client(tmp_path: Path) -> None:
-    result = await campaign(tmp_path, frames=100_000, seed=13)
+async def test_thirty_thousand_hostile_frames_disturb_no_other_client(tmp_path: Path) -> None:
+    result = await campaign(tmp_path, frames=30_000, seed=13)
     assert result.left_open > result.connections // 3, "or most frames were never looked at"
-    assert result.songs > 50 and result.topics_used >= 8
+    assert result.songs > 15 and result.topics_used >= 8
 
 
 async def test_a_tenant_that_does_all_it_may_disturbs_no_other_client(tmp_path: Path) -> None:

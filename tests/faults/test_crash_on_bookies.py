@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.crash import Campaign
+from tests.faults.crash import LIVES, Campaign
 from tests.support.bookkeeper import install
-from tests.support.bookkeeper.cluster import running_cluster
+from tests.support.bookkeeper.cluster import Cluster
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,11 +17,13 @@ pytestmark = [
 ]
 
 
-async def test_what_was_answered_stands(tmp_path: Path) -> None:
+async def test_what_was_answered_stands(real_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Receipts, acknowledgements and changes of partitioned topics: at work, while it starts, and while topics are loaded."""
+    monkeypatch.setattr("tests.faults.crash.LIVES", dict.fromkeys(LIVES, 1))
     folder = tmp_path / "broker"
     folder.mkdir()
-    with running_cluster(tmp_path / "bookkeeper") as cluster:
-        campaign = Campaign(folder, 11, ledger_url=f"bookkeeper://{cluster.hosts}/ledgers", message_bytes_max=1 << 20)
-        await campaign.run(9)
+    url = f"bookkeeper://{real_cluster.hosts}/ledgers?store=crash"
+    campaign = Campaign(folder, 11, ledger_url=url, message_bytes_max=1 << 20)
+    await campaign.run(5)
     assert campaign.receipts > 100 and campaign.acknowledged > 10
+    assert set(campaign.lives) == set(LIVES) - {"full disk"}

@@ -1,4 +1,4 @@
-"""Real bookies for the tests of a module, and Apache's client beside ours."""
+"""Apache's client of the real bookies, beside ours."""
 
 from __future__ import annotations
 
@@ -6,21 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bookkeeper.cluster import Cluster, Peer, PeerError, running_cluster
+from tests.support.bookkeeper.cluster import Cluster, Peer, PeerError
 from tests.support.waiting import eventually_sync
-
-
-@pytest.fixture(scope="module")
-def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("bookkeeper")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def real_cluster(started_cluster: Cluster) -> Cluster:
-    """Four bookies that serve, whatever the test before left killed or standing still."""
-    started_cluster.make_whole()
-    return started_cluster
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def real_broker(cluster: Cluster, folder: Path, url: str, name: str) -> RealBrok
     own.mkdir()
     if (folder / "secrets").exists():
         shutil.copytree(folder / "secrets", own / "secrets")
-    broker = RealBroker(own, metadata_url=url, broker_id=name, **on_bookies(cluster, "killed"))
+    broker = RealBroker(own, metadata_url=url, broker_id=name, **on_bookies(cluster, "fleet-killed"))
     if not (folder / "secrets").exists():
         shutil.copytree(own / "secrets", folder / "secrets")
     return broker

@@ -14,7 +14,7 @@ from tests.compat.console.pages import shown
 from tests.compat.console.tabs import OF_NAMESPACE, OF_TENANT
 from tests.support.brokers.standalone import Standalone
 
-pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.standalone, pytest.mark.browser]
 GOES_ON_MS = 60_000
 
 

@@ -14,7 +14,7 @@ from tests.compat.console.table import BROKER, KEPT
 from tests.compat.console.tabs import LIVE, Stopped, go
 from tests.support.brokers.standalone import Standalone
 
-pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.standalone, pytest.mark.browser]
 SOON_S = 40.0
 TOLD_S = 90.0
 KEEP_ALIVE_S = 25.0  # stock clients connect anew to a broker that has answered nothing for 30 s

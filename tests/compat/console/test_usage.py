@@ -25,7 +25,7 @@ from tests.compat.console.tabs import Stopped
 from tests.support.brokers.standalone import Standalone
 
 pytestmark = [
-    pytest.mark.xdist_group("platforms"),
+    pytest.mark.xdist_group("console"),
     pytest.mark.standalone,
     pytest.mark.browser,
     pytest.mark.slow,

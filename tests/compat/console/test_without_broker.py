@@ -11,7 +11,7 @@ from tests.compat.console.clients import LETTERS, World
 from tests.compat.console.tabs import OF_NAMESPACE, OF_TENANT, Stopped, leave_for
 from tests.support.brokers.standalone import Standalone
 
-pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.standalone, pytest.mark.browser]
 GOES_ON_MS = 60_000
 TOPICS = f"{OF_NAMESPACE}/topics"
 AWAY = re.compile("did not respond|does not respond|not responding|does not answer|cannot be reached")

@@ -12,7 +12,7 @@ from tests.compat.console.clients import LETTERS, World
 from tests.compat.console.tabs import OF_NAMESPACE, OF_TENANT
 from tests.support.brokers.standalone import Standalone
 
-pytestmark = [pytest.mark.xdist_group("platforms"), pytest.mark.standalone, pytest.mark.browser]
+pytestmark = [pytest.mark.xdist_group("console"), pytest.mark.standalone, pytest.mark.browser]
 GOES_ON_MS = 60_000
 REDRIVES = f"{OF_NAMESPACE}/topics/{LETTERS.rpartition('/')[2]}/redrives"
 SAID = {  # by page, what of it is of then or waits

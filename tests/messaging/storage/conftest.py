@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,25 +12,9 @@ from messaging.storage.meta_store import MetaStore
 from messaging.storage.postgresql.meta_store import PostgresqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from tests.support.bookkeeper import install
-from tests.support.bookkeeper.cluster import Cluster, running_cluster
-from tests.support.dividing import when_the_group_ends
 from tests.support.storage.ledger_harness import HARNESSES, Harness, PostgresqlHarness, RealBookiesHarness
 from tests.support.storage.memory_meta import MemoryMetaStore
 from tests.support.storage.owning import FENCE
-
-
-@pytest.fixture(scope="session")
-def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("bookkeeper")) as cluster:
-        when_the_group_ends(cluster.kill)
-        yield cluster
-
-
-@pytest.fixture
-def real_cluster(started_cluster: Cluster) -> Cluster:
-    started_cluster.make_whole()
-    return started_cluster
-
 
 REAL_BOOKIES = pytest.param(
     "real-bookies",
