@@ -46,6 +46,9 @@ class FleetRules:
     def permits(self, namespace: str, broker_id: str) -> bool:
         return broker_id in self._view.isolation.among(namespace, self._running(broker_id))
 
+    def is_together(self, namespace: str, broker_id: str, brokers: Sequence[str]) -> bool:
+        return bool(self._view.together_with(namespace)) and broker_id not in self.allowed(namespace, brokers)
+
     def why_nobody(self, namespace: str) -> str:
         return self._view.isolation.why_nobody(namespace)
 

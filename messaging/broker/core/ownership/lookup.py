@@ -48,7 +48,7 @@ def answer(
 ) -> Answer:
     """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
     it is not sent on only because the two would place the bundle differently; one that gives its bundles away, or does not know the
-    tenants yet, sends it on all the same."""
+    tenants yet, sends it on all the same, and so does one that was given another namespace of the same group meanwhile."""
     row = owners.row_at(bundle.namespace, position)
     if row is not None and row.state != "free":
         mine = (row.broker_id, row.session) == (broker_id, session)
@@ -73,9 +73,11 @@ def answer(
         return Acquire(bundle)
     if stays and not rules.permits(bundle.namespace, broker_id):
         return NotNow(f"{bundle} may not be at this broker")
+    running = [other.broker_id for other in owners.sessions.values() if other.takes and owners.runs(other)]
+    expected = owners.expected(bundle)
+    if stays and broker_id in running and expected != broker_id and rules.is_together(bundle.namespace, broker_id, running):
+        stays, expected = False, None
     if not stays:
-        running = [other.broker_id for other in owners.sessions.values() if other.takes and owners.runs(other)]
-        expected = owners.expected(bundle)
         if expected in running and rules.permits(bundle.namespace, expected):  # by rules that count it there it would go on
             chosen = expected
         else:

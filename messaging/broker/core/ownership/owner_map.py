@@ -26,6 +26,7 @@ class OwnerMap:
         self._expected_of: Counter[str] = Counter()  # how many of them each broker has
         self._spread: dict[str, Counter[str]] = {}  # by namespace, how many of its bundles each broker owns or is about to
         self._young: set[NamespaceBundle] = set()  # of the expected ones, those since the last `forget_expected`
+        self._moving: set[NamespaceBundle] = set()  # of the expected ones, those that are expected until `expect_no_more`
         self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
         self._owned: defaultdict[str, dict[NamespaceBundle, OwnershipRow]] = defaultdict(dict)  # the same, by owner
 
@@ -38,7 +39,7 @@ class OwnerMap:
     def put(self, row: OwnershipRow) -> None:
         """In place of all rows that it overlaps, unless one of them is newer: answers may overtake one another."""
         if row.state == "owned":
-            self._expect_no_more(row.bundle)
+            self.expect_no_more(row.bundle)
         rows = self._rows.setdefault(row.bundle.namespace, [])
         first, last = self._overlapping(rows, row.bundle)
         replaced = rows[first:last]
@@ -54,9 +55,12 @@ class OwnerMap:
             self.bundles_of[row.broker_id] += 1
             self._count(row.bundle.namespace, row.broker_id, 1)
 
-    def expect(self, bundle: NamespaceBundle, broker_id: str) -> None:
+    def expect(self, bundle: NamespaceBundle, broker_id: str, *, moves: bool = False) -> None:
         """That broker is about to have the bundle: somebody is sent there to have it acquired, or it is handed over. Of many
-        bundles that are looked up at once, as with the partitions of a new topic, none has a row yet."""
+        bundles that are looked up at once, as with the partitions of a new topic, none has a row yet. `moves`: until
+        `expect_no_more`, however long it takes to close its topics."""
+        if moves:
+            self._moving.add(bundle)
         if bundle not in self._expected:
             self._expected[bundle] = broker_id
             self._expected_of[broker_id] += 1
@@ -64,17 +68,18 @@ class OwnerMap:
             self._young.add(bundle)
 
     def forget_expected(self) -> None:
-        """What did not come since the last call but one. Called about once a second."""
-        for bundle in [bundle for bundle in self._expected if bundle not in self._young]:
-            self._expect_no_more(bundle)
-            self.version += 1
+        """What did not come since the last call but one, and does not move. Called about once a second."""
+        for bundle in self._expected.keys() - self._young - self._moving:
+            self.expect_no_more(bundle)
         self._young.clear()
 
-    def _expect_no_more(self, bundle: NamespaceBundle) -> None:
+    def expect_no_more(self, bundle: NamespaceBundle) -> None:
+        self._moving.discard(bundle)
         broker_id = self._expected.pop(bundle, None)
         if broker_id is not None:
             self._expected_of[broker_id] -= 1
             self._count(bundle.namespace, broker_id, -1)
+            self.version += 1
 
     def expected(self, bundle: NamespaceBundle) -> str | None:
         return self._expected.get(bundle)

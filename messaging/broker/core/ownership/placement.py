@@ -24,6 +24,9 @@ class PlacementRules(Protocol):
     def permits(self, namespace: str, broker_id: str) -> bool:
         """Whether a broker that runs may have bundles of the namespace at all."""
 
+    def is_together(self, namespace: str, broker_id: str, brokers: Sequence[str]) -> bool:
+        """Whether a broker has more of the namespace's anti-affinity group than another one of them that may have it."""
+
     def why_nobody(self, namespace: str) -> str:
         """Why no broker that runs may."""
 
@@ -38,6 +41,9 @@ class Everywhere:
 
     def permits(self, namespace: str, broker_id: str) -> bool:
         return True
+
+    def is_together(self, namespace: str, broker_id: str, brokers: Sequence[str]) -> bool:
+        return False
 
     def why_nobody(self, namespace: str) -> str:
         return f"no broker takes bundles of {namespace}"

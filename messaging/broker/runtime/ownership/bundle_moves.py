@@ -63,10 +63,11 @@ class BundleMoves:
         moving = self._moving.get(bundle)
         if moving is None:
             if broker_id:  # so that what is placed meanwhile goes elsewhere
-                self._member.owners.expect(bundle, broker_id)
+                self._member.owners.expect(bundle, broker_id, moves=True)
             work = self._give(row, taker, NOTICE_S if notice else 0.0)
             moving = self._moving[bundle] = asyncio.get_running_loop().create_task(work, name=f"move {bundle}")
             moving.add_done_callback(lambda _: self._moving.pop(bundle, None))
+            moving.add_done_callback(lambda _: self._member.owners.expect_no_more(bundle))
             moving.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waited may be gone
         try:
             await asyncio.shield(moving)

@@ -125,8 +125,9 @@ class FleetMember(ABC):
 
     async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
         """What is placed anew is placed by what all own now: of topics that are used one after the other each goes where the last
-        one is not, whichever brokers are asked."""
-        if not sent and self._is_placed_anew(name):
+        one is not, whichever brokers are asked. Whoever sends on what was sent here knows it as well: else two would
+        send it to each other."""
+        if self._is_placed_anew(name, sent):
             await self._look_now()
         for _ in range(ATTEMPTS_MAX):
             decided = self._decide(name, sent)
@@ -192,11 +193,13 @@ class FleetMember(ABC):
             self.owners, self.broker_id, self._session, self._bundle_of(name), position_of(str(name)), sent=sent, rules=self.rules
         )
 
-    def _is_placed_anew(self, name: TopicName) -> bool:
-        """Nobody owns the topic's bundle, nor did this broker decide a moment ago who is to."""
+    def _is_placed_anew(self, name: TopicName, sent: bool) -> bool:
+        """Nobody owns the topic's bundle, nor did this broker decide a moment ago who is to. `sent`: it is to be another one."""
         if not self.renews:
             return False
-        decided = self._decide(name, sent=False)
+        decided = self._decide(name, sent)
+        if sent:
+            return isinstance(decided, There) and not decided.owner
         unowned = isinstance(decided, Acquire) or (isinstance(decided, There) and not decided.owner)
         return unowned and self.owners.expected(self._bundle_of(name)) is None
 

@@ -274,6 +274,24 @@ def test_a_broker_to_which_a_bundle_is_handed_over_is_expected_to_have_it() -> N
     assert owners.load_of("b2") == 1 and owners.load_of("b1") == 0
 
 
+def test_a_broker_is_expected_to_have_what_moves_to_it_however_long_that_takes() -> None:
+    """After two seconds it seemed to have room, and was chosen for the next ones, too."""
+    owners = _owners(_row(LOWER, "b1", 1), _row(UPPER, "b1", 2))
+    owners.expect(LOWER, "b2", moves=True)
+    owners.expect(UPPER, "b2", moves=True)
+    for _ in range(10):
+        owners.forget_expected()
+    assert owners.load_of("b2") == 2
+    owners.put(_row(LOWER, "b2", 3))
+    owners.expect_no_more(UPPER)  # it stays
+    owners.expect_no_more(UPPER)
+    assert owners.load_of("b2") == 1
+    owners.expect(UPPER, "b3")
+    for _ in range(2):
+        owners.forget_expected()
+    assert owners.load_of("b3") == 0
+
+
 def test_a_broker_that_is_gone_is_expected_to_acquire_nothing() -> None:
     bundle = _one_for("b2")
     owners = _owners(dead="b2")
