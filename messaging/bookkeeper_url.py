@@ -95,6 +95,11 @@ class BookkeeperUrl:
         """Where in ZooKeeper the nodes of all our stores are, beside the ledgers."""
         return self.root.rpartition("/")[0] + "/magnetar"
 
+    @property
+    def racks_path(self) -> str:
+        """Where Pulsar keeps the racks of bookies, beside the ledgers."""
+        return self.root.rpartition("/")[0] + "/bookies"
+
     def password(self) -> bytes:
         """Reads the file. Raises `ValueError`."""
         if not self.password_file:

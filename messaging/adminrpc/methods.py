@@ -17,6 +17,7 @@ from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.backup import BackupHeld, BackupHold, BackupKeep, BackupLedgers, LedgersNoted
 from messaging.adminrpc.base import Answer, Empty, Method, Request
+from messaging.adminrpc.bookies import BookieRackBefore, BookieRackSet, BookieRef, BookiesSeen
 from messaging.adminrpc.brokers import BrokerAsked, BrokerForgotten, BrokersSeen, GoneBroker, RecoverBroker
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.bundles import BrokerDrained, BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
@@ -143,6 +144,10 @@ BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
 BROKERS_DRAIN = Method("brokers.drain", BrokerDrained, Drained, long_change=True)
 BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)
 BROKERS_FORGET = Method("brokers.forget", GoneBroker, BrokerForgotten, long_change=True)
+# Of every broker the same: bookies are those of the whole fleet.
+BOOKIES_LIST = Method("bookies.list", Request, BookiesSeen)
+BOOKIES_SET_RACK = Method("bookies.set_rack", BookieRackSet, BookieRackBefore)
+BOOKIES_DELETE_RACK = Method("bookies.delete_rack", BookieRef, BookieRackBefore, idempotent=False)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 
 FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)

@@ -127,7 +127,13 @@ class FailureDomainData(msgspec.Struct):
     brokers: Annotated[list[str], Limit("each is looked for", bytes_max=NAME_BYTES_MAX, count_max=256)] | None = None
 
 
+class BookieInfo(msgspec.Struct):
+    rack: Annotated[str, Limit("a name", bytes_max=NAME_BYTES_MAX)] | None = None
+    hostname: Annotated[str, Limit("a name", bytes_max=NAME_BYTES_MAX)] | None = None
+
+
 OBJECTS = (
+    BookieInfo,
     AutoFailover,
     IsolationData,
     FailureDomainData,

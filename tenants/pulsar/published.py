@@ -126,10 +126,7 @@ _INSTEAD = (
     ),
     ("resource", "there are no resource groups: limit rates by policies of namespaces and topics"),
     ("ntryFilters", "there are no plug-ins in the broker: filter in the consumer"),
-    (
-        "bookie",
-        "bookies, where there are any, are administered by BookKeeper's own tools, and brokers go by no racks of theirs",
-    ),
+    ("bookie", "bookies, where there are any, are administered by BookKeeper's own tools, and groups of them are not heeded"),
     ("dispatcherPause", "the broker always stores acknowledgements: leave it out"),
     ("{bundle}", "bundles go with their namespace: delete the topics, or the namespace"),
     ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),

@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.methods import SUBSCRIPTIONS_LIST
 from messaging.adminrpc.topics import TopicRef
-from messaging.bookkeeper_url import is_bookkeeper
-from messaging.errors import NotFound, PreconditionFailed, SubscriptionNotFound
+from messaging.errors import NotFound, SubscriptionNotFound
 from messaging.policies.pulsar_unset import APPLIED, Unset
 from tenants import broker
 from tenants.http.views import View, done, flag, route, value_or_nothing
@@ -86,18 +85,6 @@ def _no_group(request: HttpRequest, group: str) -> NoReturn:
     raise NotFound(f"ResourceGroup {group} does not exist: policies and settings limit rates")
 
 
-def _no_racks(request: HttpRequest) -> dict[str, Any]:
-    """Where messages are on bookies, too: brokers go by no racks."""
-    return {}
-
-
-def _no_bookies(request: HttpRequest) -> dict[str, Any]:
-    """Raises `PreconditionFailed` where there are some, which only BookKeeper's own tools list."""
-    if is_bookkeeper(django_settings.MAGNETAR.ledger_url):
-        raise PreconditionFailed("messages are on bookies, which are not listed here: use `bookkeeper shell listbookies -rw`")
-    return {"bookies": []}
-
-
 def _checked(request: HttpRequest) -> None:
     """Backlog quotas are checked all the time."""
 
@@ -107,6 +94,4 @@ peers_view = route(GET=_no_peers)
 migration_view = route(GET=_no_migration)
 groups_view = route(GET=_no_groups)
 group_view = route(GET=_no_group)
-racks_view = route(GET=_no_racks)
-bookies_view = route(GET=_no_bookies)
 quota_check_view = route(GET=_checked)

@@ -9,6 +9,7 @@ from messaging.policies.pulsar_topics import TOPIC_PATHS
 from messaging.policies.pulsar_unset import NAMESPACE_UNSET, TOPIC_UNSET
 from tenants.http.segments import SegmentConverter
 from tenants.pulsar import (
+    bookies,
     broker_stats,
     brokers,
     messages,
@@ -69,8 +70,9 @@ urlpatterns = [
     path(f"{_ISOLATION}/<segment:policy>", placement.isolation_view, name="cluster-isolation-policy"),
     path("resourcegroups", unset.groups_view, name="resource-groups"),
     path("resourcegroups/<segment:group>", unset.group_view, name="resource-group"),
-    path("bookies/racks-info", unset.racks_view, name="bookie-racks"),
-    path("bookies/all", unset.bookies_view, name="bookies"),
+    path("bookies/racks-info", bookies.racks_view, name="bookie-racks"),
+    path("bookies/racks-info/<segment:bookie>", bookies.rack_view, name="bookie-rack"),
+    path("bookies/all", bookies.bookies_view, name="bookies"),
     path("brokers/backlog-quota-check", unset.quota_check_view, name="backlog-quota-check"),
     path("broker-stats/topics", broker_stats.topics_view, name="broker-stats-topics"),
     path("broker-stats/load-report", broker_stats.load_report_view, name="load-report"),

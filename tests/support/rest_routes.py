@@ -23,6 +23,7 @@ FILLING = {
     "group": "g",
     "policy": "p",
     "broker_id": "b1",
+    "bookie": "b1:3181",
     "key_id": "k1",
     "username": "tom",
     "team": "payments",

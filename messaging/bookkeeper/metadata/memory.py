@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
+from messaging.bookkeeper.core.racks import RackTable
 from messaging.bookkeeper.errors import NoSuchLedger
 from messaging.bookkeeper.metadata.store import (
     BookieAddress,
@@ -21,9 +22,10 @@ from messaging.bookkeeper.metadata.store import (
 
 
 class MemoryMetadataStore(MetadataStore):
-    """Several clients of one event loop may share it."""
+    """Several clients of one event loop may share it. `racks_path` as of the store in ZooKeeper."""
 
-    def __init__(self) -> None:
+    def __init__(self, racks_path: str = "") -> None:
+        self._racks_path = racks_path
         self._stored: dict[int, tuple[bytes, int]] = {}
         self._bookies: dict[str, BookieAddress] = {}
         self._watches: dict[int, list[Callable[[], None]]] = {}
@@ -93,7 +95,11 @@ class MemoryMetadataStore(MetadataStore):
         return lambda: callbacks.remove(changed)
 
     async def bookies(self) -> list[BookieAddress]:
-        return list(self._bookies.values())
+        racks = self._nodes.get(self._racks_path)
+        if racks is None:
+            return list(self._bookies.values())
+        table = RackTable.parse(racks.data)
+        return [replace(each, rack=table.rack_of(each.bookie, f"{each.host}:{each.port}")) for each in self._bookies.values()]
 
     def watch_bookies(self, changed: Callable[[], None]) -> None:
         self._bookie_watches.append(changed)
@@ -130,6 +136,8 @@ class MemoryMetadataStore(MetadataStore):
                 raise MetadataConflict(change.path)
 
     def _apply(self, changes: Sequence[NodeChange]) -> None:
+        if any(change.path == self._racks_path for change in changes):
+            self._tell(self._bookie_watches)
         for change in changes:
             if isinstance(change, CreateNode):
                 self._nodes[change.path] = Node(change.data, 0)

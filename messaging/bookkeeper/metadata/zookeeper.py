@@ -6,6 +6,7 @@ How it is spoken to is in `zookeeper_nodes.py`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import ssl
@@ -27,8 +28,10 @@ from kazoo.protocol.states import KazooState
 from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.core.paths import Layout, ledger_id_of
+from messaging.bookkeeper.core.racks import RackTable
 from messaging.bookkeeper.errors import (
     BookkeeperError,
+    MalformedMetadata,
     NoSuchLedger,
     Unavailable,
     UnsupportedLayout,
@@ -44,13 +47,15 @@ from messaging.bookkeeper.metadata.store import (
 )
 from messaging.bookkeeper.metadata.zookeeper_nodes import NodeSequences, ZookeeperNodes
 
+logger = logging.getLogger("bookkeeper")
 _BOOKIE_PROTOCOL = "bookie-rpc"
 _INSTANCE = re.compile(r'instanceId:\s*"([^"]*)"')
 
 
 class ZookeeperMetadataStore(ZookeeperNodes):
-    """`hosts`: `host:port,host:port`. `options` go to kazoo's client as they are: `auth_data`, `default_acl`, ... Without
-    `default_acl`, nodes are for those for whom `root` is.
+    """`hosts`: `host:port,host:port`. `racks_path`: the node in which Pulsar keeps the racks of bookies (`core/racks.py`); empty:
+    all are in one. `options` go to kazoo's client as they are: `auth_data`, `default_acl`, ... Without `default_acl`, nodes are for
+    those for whom `root` is.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class ZookeeperMetadataStore(ZookeeperNodes):
         hosts: str,
         *,
         root: str = "/ledgers",
+        racks_path: str = "",
         session_timeout_s: float = 30.0,
         call_timeout_s: float = 10.0,
         ssl_context: ssl.SSLContext | None = None,
@@ -65,6 +71,7 @@ class ZookeeperMetadataStore(ZookeeperNodes):
     ) -> None:
         super().__init__(hosts, session_timeout_s, call_timeout_s, ssl_context, options)
         self._root = root.rstrip("/")
+        self._racks_path = racks_path
         self._layout = Layout()
         self._instance_id: str | None = None
         self._watches: dict[int, list[Callable[[], None]]] = {}
@@ -219,13 +226,31 @@ class ZookeeperMetadataStore(ZookeeperNodes):
     # --- bookies -----------------------------------------------------------------------------------------------------------------
 
     async def bookies(self) -> list[BookieAddress]:
-        """Also watches the lists for `watch_bookies`."""
+        """Also watches the lists, and the racks, for `watch_bookies`."""
+        racks = await self._racks()
         available = f"{self._root}/available"
         writable = [name for name in await self._children(available, self._bookies_fired) if name != "readonly"]
         read_only = await self._children(f"{available}/readonly", self._bookies_fired)
         found = [self._bookie(f"{available}/{name}", name, False) for name in writable]
         found += [self._bookie(f"{available}/readonly/{name}", name, True) for name in read_only if name not in writable]
-        return [address for address in await asyncio.gather(*found) if address is not None]
+        return [
+            replace(address, rack=racks.rack_of(address.bookie, f"{address.host}:{address.port}"))
+            for address in await asyncio.gather(*found)
+            if address is not None
+        ]
+
+    async def _racks(self) -> RackTable:
+        """What cannot be read counts for none: ledgers are rather made anywhere than nowhere."""
+        path = self._racks_path
+        if not path or await self._call(self._client.exists_async, path, watch=self._bookies_fired) is None:
+            return RackTable()
+        try:
+            return RackTable.parse(await self._get(path))
+        except NoNodeError:
+            return RackTable()  # it went meanwhile, which fires
+        except MalformedMetadata as error:
+            logger.warning("racks of bookies are not heeded; see the node %s: %s", path, error)
+            return RackTable()
 
     def watch_bookies(self, changed: Callable[[], None]) -> None:
         self._bookie_watches.append(changed)

@@ -13,11 +13,12 @@ from messaging.bookkeeper.client import BookkeeperClient
 from messaging.bookkeeper.config import Config
 from messaging.bookkeeper.errors import BookkeeperError, ConditionFailed, NotEnoughBookies
 from messaging.bookkeeper.errors import Fenced as LedgerFenced
-from messaging.bookkeeper.metadata.store import MetadataStore
+from messaging.bookkeeper.metadata.store import BookieAddress, MetadataStore
 from messaging.bookkeeper.shell.ledger_writer import LedgerWriter
 from messaging.bookkeeper_url import BookkeeperUrl
 from messaging.storage.bookkeeper.access import bookie_context, zookeeper_options
 from messaging.storage.bookkeeper.block_format import HEADER_BYTES_MAX
+from messaging.storage.bookkeeper.bookie_racks import BookieRacks
 from messaging.storage.bookkeeper.held_ledgers import HeldLedgers
 from messaging.storage.bookkeeper.opened_ledgers import DIGEST_TYPE, OpenedLedgers, custom_of
 from messaging.storage.bookkeeper.reader import LedgerReading, Source
@@ -52,8 +53,8 @@ T = TypeVar("T")
 
 
 class BookkeeperLedgerStore:
-    """Lives on the event loop that runs `start`. `health` is told of appends that failed. `metadata_store` makes the client's way
-    to the metadata of ledgers, from the hosts and the root of `url`.
+    """Lives on the event loop that runs `start`; `racks`, of the bookies, are there then. `health` is told of appends that failed.
+    `metadata_store` makes the client's way to the metadata of ledgers, from the hosts and the root of `url`.
 
     Beyond the interface: `on_failed` is called once, on the loop, when another broker took over the range that this one took over
     first, which is its own. `generation` and `name_generation` as in `messaging/storage/managed/generations.py`. For backups it is
@@ -90,6 +91,7 @@ class BookkeeperLedgerStore:
         self._client: BookkeeperClient
         self._nodes: StoreNodes
         self._opened: OpenedLedgers
+        self.racks: BookieRacks
 
     # --- life of the store
 
@@ -102,6 +104,7 @@ class BookkeeperLedgerStore:
         metadata = self._metadata_store(self.url)
         self._client = BookkeeperClient(metadata, self._config)
         self._nodes = StoreNodes(metadata, self.url)
+        self.racks = BookieRacks(metadata, self.url.racks_path)
         self._opened = OpenedLedgers(self._client, self._nodes, self._password)
         try:
             await self._client.start()
@@ -142,6 +145,11 @@ class BookkeeperLedgerStore:
         self._check_running()
         self.generation = await self._nodes.generation()
         return self.generation
+
+    def bookies(self) -> list[BookieAddress]:
+        """Those that are registered, by id."""
+        self._check_running()
+        return self._client.bookies()
 
     async def ask(self) -> None:
         """Returns when ZooKeeper has answered and there are bookies for a new ledger. Raises `StoreError`."""
@@ -464,4 +472,4 @@ def in_zookeeper(url: BookkeeperUrl, options: Mapping[str, Any]) -> MetadataStor
         from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
     except ImportError:
         raise StoreError(f'{WHAT} needs the library kazoo: pip install "magnetar[bookkeeper]"') from None
-    return ZookeeperMetadataStore(url.hosts, root=url.root, **options)
+    return ZookeeperMetadataStore(url.hosts, root=url.root, racks_path=url.racks_path, **options)

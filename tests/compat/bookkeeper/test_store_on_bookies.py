@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from messaging.bookkeeper.core.ledger_metadata import LedgerState
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
@@ -199,3 +202,36 @@ async def test_hundreds_of_open_ledgers_are_taken_over_fast(stores: Stores) -> N
     for writer in writers[:3]:
         blocks = await (await newer.open(writer.ledger_id)).read(0, entries_max=1, bytes_max=1)
         assert entries(blocks) == [b"%d" % writer.ledger_id]
+
+
+def only_one_in_r2(store: BookkeeperLedgerStore, name: str) -> bool:
+    return [bookie.bookie for bookie in store.bookies() if bookie.rack == "/r2"] == [name]
+
+
+async def test_racks_that_pulsar_keeps_in_zookeeper_are_heeded_without_a_restart(
+    real_cluster: Cluster, stores: Stores, metadata: ZookeeperMetadataStore
+) -> None:
+    """Made, changed and deleted by somebody else while the store runs."""
+    store = await stores.open("racks", ensemble=2, write_quorum=2)
+    fence = await owner_of(store)
+    kazoo = KazooClient(real_cluster.hosts)
+    await asyncio.to_thread(kazoo.start)
+    try:
+        for number, alone in enumerate(real_cluster.names[:2]):
+            racks = {name: {"rack": "/r2" if name == alone else "/r1"} for name in real_cluster.names}
+            written = json.dumps({"default": racks}).encode()
+            if number == 0:
+                kazoo.create("/bookies", written)
+            else:
+                kazoo.set("/bookies", written)
+            await eventually(partial(only_one_in_r2, store, alone), timeout_s=20)
+            for ledger_id in range(number * 5, number * 5 + 5):
+                await store.create(fence, ledger_id, {})
+                assert alone in (await metadata.read(await newest_ledger(metadata))).last_segment.ensemble
+        await store.racks.change(lambda table: table.without(real_cluster.names[0]))
+        assert real_cluster.names[0] not in json.loads(kazoo.get("/bookies")[0])["default"]
+        kazoo.delete("/bookies")
+        await eventually(lambda: {bookie.rack for bookie in store.bookies()} == {"/default-rack"}, timeout_s=20)
+    finally:
+        await asyncio.to_thread(kazoo.stop)
+        kazoo.close()

@@ -144,7 +144,7 @@ def _of_version_2(response: pb.Response) -> bytes:
 
 @dataclass
 class FakeCluster:
-    store: MemoryMetadataStore = field(default_factory=MemoryMetadataStore)
+    store: MemoryMetadataStore = field(default_factory=lambda: MemoryMetadataStore(racks_path="/bookies"))
     bookies: dict[str, FakeBookie] = field(default_factory=dict)
     clients: list[BookkeeperClient] = field(default_factory=list)
 

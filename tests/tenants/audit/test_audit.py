@@ -179,6 +179,8 @@ ELSEWHERE = {
     ("POST", "api:topic-policies-undo"),
     ("POST", "api:subscription-policies-undo"),
     ("POST", "api:subscription-undo"),
+    ("POST", "admin_v2:bookie-rack"),  # they need messages on bookies
+    ("DELETE", "admin_v2:bookie-rack"),
     ("DELETE", "api:my-sessions"),  # of a person, who comes with no key
     ("DELETE", "api:my-session"),
     ("POST", "api:notice-replay"),

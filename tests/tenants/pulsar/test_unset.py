@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from messaging.policies.pulsar_unset import NAMESPACE_UNSET, TOPIC_UNSET
 from tenants.models import AuditRecord
 from tests.tenants.world import World, status
@@ -63,7 +61,6 @@ def test_clusters_and_what_stands_beside_brokers(call: Call, world: World) -> No
         assert status(call("GET", f"/admin/v2/{path}")) == expected, path
     found = {path: call("GET", f"/admin/v2/{path}").json() for path in ("clusters/standalone/failureDomains", "resourcegroups")}
     assert list(found.values()) == [{}, []]
-    assert [call("GET", f"/admin/v2/bookies/{path}").json() for path in ("racks-info", "all")] == [{}, {"bookies": []}]
 
 
 def test_schemas_are_listed_without_the_place_where_they_are(call: Call, world: World) -> None:
@@ -75,13 +72,3 @@ def test_schemas_are_listed_without_the_place_where_they_are(call: Call, world: 
     only = {"version": 1, "ledgerId": -1, "entryId": 0}
     assert call("GET", f"{at}/metadata").json() == {"info": only, "index": [only]}
     assert [status(call("GET", f"{at}/schema/{version}")) for version in ("-1", "0", "x")] == [404, 404, 404]
-
-
-def test_bookies_are_not_said_to_be_none_where_messages_are_on_some(call: Call, settings: Any) -> None:
-    assert call("GET", "/admin/v2/bookies/all").json() == {"bookies": []}
-    settings.MAGNETAR = msgspec.structs.replace(settings.MAGNETAR, ledger_url="bookkeeper://zk1:2181/ledgers")
-    refused = call("GET", "/admin/v2/bookies/all")
-    assert status(refused) == 412 and "use `bookkeeper shell listbookies -rw`" in refused.json()["reason"]
-    for method in ("GET", "POST", "DELETE"):
-        refused = call(method, "/admin/v2/bookies/racks-info/absent:3181", None if method != "POST" else {})
-        assert status(refused) == 501 and "administered by BookKeeper's own tools" in refused.json()["reason"]

@@ -8,6 +8,7 @@ from messaging.adminrpc.methods import METHODS
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.backup import BackupHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
+from messaging.broker.runtime.admin.bookies import BookieHandlers
 from messaging.broker.runtime.admin.browse.handlers import BrowseHandlers
 from messaging.broker.runtime.admin.bundles import BundleHandlers
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
@@ -79,6 +80,7 @@ class AdminHandlers:
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.backup = BackupHandlers(broker)
+        self.bookies = BookieHandlers(broker)
         self.bundles = BundleHandlers(broker)
         self.gone_brokers = GoneBrokerHandlers(broker)
         self.changes = LongChanges(broker)
