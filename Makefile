@@ -89,6 +89,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 api-campaign: setup $(VENV)/.installed-test ## make up 100,000 requests from the OpenAPI document and hold the answers against it; CALLS=10000 SEED=7
 	API_CALLS=$(CALLS) API_SEED=$(SEED) $(BIN)/python -m pytest -q -n 2 tests/tenants/rest/test_openapi.py -k answers_fit $(ARGS)
 
+.PHONY: accessibility
+accessibility: setup $(VENV)/.installed-test ## look at every page of the console with axe, in light and dark, wide and on a phone
+	ACCESSIBILITY_LOOKS=2 $(BIN)/python -m pytest -q tests/admin_ui/browser/test_accessibility.py $(ARGS)
+
 .PHONY: keyboard
 keyboard: setup $(VENV)/.installed-test ## use every page of the console by Tab, and look at it on a phone; PAGES=20 SEED=7
 	KEYBOARD_PAGES=$(PAGES) KEYBOARD_SEED=$(SEED) $(BIN)/python -m pytest -q tests/admin_ui/browser/test_keyboard.py -k by_tab $(ARGS)
@@ -168,8 +172,7 @@ clients: setup $(VENV)/.installed-test ## install other stock clients (older Pyt
 	$(BIN)/python -m tests.support.bookkeeper.install; wait $$installing
 
 .PHONY: audit
-audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on
-	@$(INSTALL) -e ".[audit]"
+audit: $(VENV)/.installed-audit ## look for known vulnerabilities in what we depend on
 	@$(BIN)/python -m tests.audit $(ARGS)
 
 .PHONY: docs
@@ -220,6 +223,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "Installing what the tests need (once; about a minute)"
 	@$(INSTALL) -e ".[spark,test]"
+	@touch $@
+
+$(VENV)/.installed-audit: $(VENV)/.installed-test
+	@$(INSTALL) -e ".[audit]"
 	@touch $@
 
 # Never fails: without a compiler the same modules run as plain Python, and `magnetar doctor` says so.

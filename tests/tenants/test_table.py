@@ -47,23 +47,23 @@ def test_strangers_get_nowhere(world: World, caller: Any) -> None:
     before = dict(world.broker.state)
     nobody, stranger, key = caller(""), caller("sam"), Caller(world.token("app@other", tenant="other"))
     for method, path, action in addresses():
-        absent = path.replace("acme", "absent")
-        assert [nobody(method, at).status_code for at in (path, absent)] == [401, 401], (method, path)
+        there_and_absent = list(dict.fromkeys((path, path.replace("acme", "absent"))))  # one, where it names no tenant
+        assert {nobody(method, at).status_code for at in there_and_absent} == {401}, (method, path)
         if action == "authenticated" and method != "GET":
             continue  # changes what is the caller's own and nothing else: tests/admin_ui/sign_in
         for who in (stranger, key):
-            answers = [who(method, at) for at in (path, absent)]
-            statuses = [answer.status_code for answer in answers]
+            answers = [who(method, at) for at in there_and_absent]
+            statuses = {answer.status_code for answer in answers}
             if action == "authenticated":
-                assert statuses == [200, 200], (method, path)
+                assert statuses == {200}, (method, path)
                 assert b"acme" not in answers[0].content, (method, path)
             elif action == "service":
-                assert statuses == [401, 401], (method, path)
+                assert statuses == {401}, (method, path)
             else:
                 hidden = path.startswith("/api/") and "acme" in path
-                assert statuses == ([404, 404] if hidden else [403, 403]), (method, path)
+                assert statuses == ({404} if hidden else {403}), (method, path)
                 bodies = [{**answer.json(), "request_id": "", "reason": ""} for answer in answers]
-                assert bodies[0] == bodies[1], (method, path)  # what does not exist and what is not theirs look alike
+                assert bodies[0] == bodies[-1], (method, path)  # what does not exist and what is not theirs look alike
     assert not world.line.calls
     assert world.broker.state == before
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.ma
 OFF_SCREEN = """[...document.querySelectorAll('.table-scroll, main')].filter(it => it.scrollWidth > it.clientWidth)
     .map(it => `${it.getAttribute('aria-label')}: ${it.scrollWidth} of ${it.clientWidth}`)"""
 HIGHEST_ROW = "Math.max(...[...document.querySelectorAll('.table tbody tr')].map(it => it.offsetHeight))"
-DAYS = 10
+DAYS = 3
 LAPTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
