@@ -275,7 +275,6 @@ _TABLE = (
     Metric("magnetar_web_audit_failures_total", "counter", "records", (), "Audit records that could not be written.", "web"),
     Metric("magnetar_web_live_connections", "gauge", "connections", (), "Open live views of the console.", "web"),
     Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control-plane feed.", "web"),
-    Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Last version of the feed that the broker confirmed.", "web"),
     # Processes as the supervisor reports them; absent without a supervisor
     Metric("magnetar_child_up", "gauge", "", ("child",), "1 if the process is ready, else 0.", "web"),
     Metric("magnetar_child_restarts_total", "counter", "restarts", ("child",), "Restarts of the process.", "web"),

@@ -42,15 +42,9 @@ KEPT_BYTES = 32 << 20  # the same by the size of their states, or somebody with 
 _ATTEMPTS = 3
 _ROWS_AT_ONCE = 200
 
-_confirmed = 0  # the newest version that a broker confirmed to this process; for metrics alone
-
 
 def newest_version() -> int:
     return FeedHead.objects.filter(id=1).values_list("version", flat=True).first() or 0
-
-
-def confirmed_version() -> int:
-    return _confirmed
 
 
 def lock_head() -> FeedHead:
@@ -116,7 +110,6 @@ def _size(kind: str, key: str, state: dict[str, Any] | None) -> int:
 
 def confirm(version: int) -> None:
     """Returns when the broker has `version`. Raises `NotReady` if it does not confirm it; the change is saved anyway."""
-    global _confirmed
     after = version - 1
     attempts = _ATTEMPTS
     try:
@@ -127,7 +120,6 @@ def confirm(version: int) -> None:
             else:
                 held = broker.rpc().call(FEED_APPLY, page).version
             if version <= held <= newest_version():
-                _confirmed = held
                 return
             attempts -= not after < held < version  # pages that follow each other are no attempts
             after = held  # above the newest: the broker holds what a database restored from a backup has forgotten

@@ -52,7 +52,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
     samples += [
         Sample("magnetar_web_audit_failures_total", audit.failures),
         Sample("magnetar_web_feed_version", feed.newest_version()),
-        Sample("magnetar_web_feed_confirmed_version", feed.confirmed_version()),
         Sample("magnetar_resident_bytes", _resident_bytes()),
         Sample("magnetar_web_live_connections", live_watchers().count),
         *http_counters.samples(),
