@@ -157,6 +157,13 @@ def _delayed(problem: Problem, link: MakeLink) -> list[Link]:
     return link(gettext("Delayed messages"), "delayed", _place(problem), Action.NAMESPACE_READ)
 
 
+def _unread(problem: Problem, link: MakeLink) -> list[Link]:
+    return [
+        *link(gettext("Create subscription"), "subscription_create", _place(problem), Action.CURSOR_ADMIN),
+        *_policies(gettext("Retention"))(problem, link),
+    ]
+
+
 def _unserved(problem: Problem, link: MakeLink) -> list[Link]:
     place = problem.namespace.split("/")
     return link(gettext("Brokers"), "brokers", [], Action.SUPERUSER) or link(
@@ -185,4 +192,5 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.FALLING_BEHIND: _subscription,
     Kind.PUBLISH_THROTTLED: _held(gettext_lazy("Publish rate")),
     Kind.DISPATCH_THROTTLED: _policies(gettext_lazy("Dispatch rate")),
+    Kind.UNREAD: _unread,
 }

@@ -25,6 +25,7 @@ class Kind(StrEnum):
     FALLING_BEHIND = "falling_behind"
     PUBLISH_THROTTLED = "publish_throttled"
     DISPATCH_THROTTLED = "dispatch_throttled"
+    UNREAD = "unread"  # published, and kept for nobody
 
 
 class Mark(NamedTuple):
@@ -62,6 +63,7 @@ MARKS: dict[Kind, Mark] = {
     ),
     Kind.PUBLISH_THROTTLED: Mark("PUBLISHING THROTTLED", False, "Producers publish as much as a rate limit allows."),
     Kind.DISPATCH_THROTTLED: Mark("DELIVERY THROTTLED", False, "Messages are sent as fast as a rate limit allows."),
+    Kind.UNREAD: Mark("NO SUBSCRIPTION", False, "Producers publish to it, and neither a subscription nor retention keeps that."),
 }
 ORDER: dict[str, int] = {kind: place for place, kind in enumerate(Kind)}
 

@@ -74,6 +74,14 @@ def test_who_may_not_fix_is_shown_the_way_to_look(world: ConsoleBroker, browse: 
     assert "Delete subscription" in page and "/topics/paid-billing-DLQ/redrives" in page
 
 
+def test_a_topic_without_a_subscription_comes_last_with_the_button_that_makes_one(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(problem(Kind.UNREAD, "persistent://acme/orders/paid", ""), problem(Kind.DISPATCH_THROTTLED))
+    page = text(browse("owner"), "/now")
+    assert marks(page) == ["DELIVERY THROTTLED", "NO SUBSCRIPTION"]
+    assert 'href="/tenants/acme/namespaces/orders/topics/paid/new-subscription"' in page and "Retention" in page
+    assert "new-subscription" not in text(browse("teammate"), "/now")
+
+
 def test_nobody_sees_problems_of_others(world: ConsoleBroker, browse: Browse) -> None:
     world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://globex/edge/secret", "theirs"))
     _alert("globex", "persistent://globex/edge/secret")

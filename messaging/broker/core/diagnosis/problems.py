@@ -94,10 +94,10 @@ def _signs_of_dead_letters(subscription: Subscription, now_ms: int) -> list[Sign
 
 
 def signs_of_topic(
-    *, held: str, throttled_by: LevelLimiter | None, name: str, last_published_ms: int, producers: int, now_ms: int
+    *, held: str, throttled_by: LevelLimiter | None, name: str, last_published_ms: int, producers: int, unread: bool, now_ms: int
 ) -> list[Sign]:
     """`held`: why producers are refused, "" if they are not. `throttled_by`: the limit for which messages wait to be published.
-    `name` is the base name's last part."""
+    `name` is the base name's last part. `unread`: nothing keeps what is published, neither a subscription nor retention."""
     signs = []
     if held:
         why, _, remedy = held.rpartition(": ")
@@ -109,6 +109,9 @@ def signs_of_topic(
     if name.endswith(DEAD_LETTER_ENDING) and producers and 0 <= now_ms - last_published_ms < GROWING_MS:
         text = "Clients sent dead letters here within the last ten minutes."
         signs.append(Sign(Kind.DEAD_LETTERS, text, "find out why consumers reject them, then redrive them"))
+    if unread and producers and last_published_ms:
+        text = "Producers publish, and no subscription and no retention keep it: messages are deleted at once."
+        signs.append(Sign(Kind.UNREAD, text, "create a subscription, or set a retention policy"))
     return signs
 
 

@@ -90,6 +90,7 @@ class TopicLook:
             name=topic.name.base.local,
             last_published_ms=topic.publisher.last_published_ms,
             producers=len(topic.producers),
+            unread=topic.keeps_messages and not topic.subscriptions.table and not self._retains(),
             now_ms=now_ms,
         ):
             self._add(sign, "")
@@ -100,6 +101,10 @@ class TopicLook:
                 self.most_urgent.add(before)
         throttled = [(problem.kind, problem.subscription) for problem in self.most_urgent.problems if problem.kind in FOR_A_WHILE]
         self.throttled_ms = {key: self.throttled_ms.get(key, now_ms) for key in throttled}
+
+    def _retains(self) -> bool:
+        policies, name = self.topic.services.policies, self.topic.name
+        return all(int(policies.value(policy, name)) for policy in ("retention_time_min", "retention_size_mb"))
 
     def _add(self, sign: Sign, subscription: str) -> None:
         key, since_ms = (sign.kind, subscription), sign.since_ms

@@ -92,6 +92,7 @@ def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_c
             "name": "t-s-DLQ",
             "last_published_ms": 0,
             "producers": 0,
+            "unread": False,
             "now_ms": GROWING_MS,
         }
         return kinds(signs_of_topic(**(usual | given)))
@@ -103,6 +104,9 @@ def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_c
     assert of_topic(last_published_ms=1, producers=1) == ["dead_letters"]
     assert of_topic(last_published_ms=0, producers=1) == []
     assert of_topic(last_published_ms=1, producers=1, name="t") == []
+    assert of_topic(last_published_ms=1, producers=1, name="t", unread=True) == ["unread"]
+    assert of_topic(last_published_ms=0, producers=1, name="t", unread=True) == [], "nothing was published yet"
+    assert of_topic(last_published_ms=1, producers=0, name="t", unread=True) == []
 
 
 def test_dead_letters_are_told_while_they_grow_and_while_they_cannot_be_moved() -> None:

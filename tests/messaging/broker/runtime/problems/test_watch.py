@@ -77,6 +77,28 @@ async def test_a_backlog_that_nobody_consumes_is_noticed_and_stays_known_when_it
     assert [row.problem for row in live.topics] == ["no_consumer"]
 
 
+async def test_a_topic_whose_messages_nothing_keeps_is_noticed_while_somebody_publishes(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await filled(world, 2)
+    await world.service.problems.look()
+    (problem,) = (await asked(world)).problems
+    assert (problem.kind, problem.topic, problem.subscription) == ("unread", TOPIC, "")
+    policies = type(world.service.topics.loaded[TOPIC].services.policies)
+    real = policies.value
+    kept = {"retention_time_min": 60, "retention_size_mb": -1}
+    with monkeypatch.context() as patched:
+        patched.setattr(policies, "value", lambda self, policy, name: kept.get(policy, real(self, policy, name)))
+        await world.service.problems.look()
+    assert (await asked(world)).problems == [], "retention keeps it"
+    await world.service.problems.look()
+    assert (await asked(world)).problems
+    await world.service.topics.loaded[TOPIC].subscriptions.create("s", EARLIEST)
+    await world.service.problems.look()
+    assert (await asked(world)).problems == []
+    await producer.close()
+
+
 async def test_nobody_is_told_of_topics_beyond_those_asked_for(world: BrokerWorld) -> None:
     await abandoned(world)
     await world.service.problems.look()
