@@ -69,6 +69,11 @@ class Masks(NamedTuple):
         if path and self.hides_path(path):
             raise NotAuthorized("what this path leads to is masked for you here, or may be, so messages are not found by it")
 
+    def check_key_filter(self, *, text: bool, path: Path) -> None:
+        """The same of payloads that have the key in them: `key` of a key-value payload."""
+        if self.key and (text or (path and (isinstance(path[0], Every) or str(path[0]) in ("key", "0")))):
+            raise NotAuthorized("keys are masked for you here and are a part of payloads, so messages are not found by them")
+
     def hides_path(self, path: Path) -> bool:
         """Whether a value there may be hidden, lie in one that is, or hold one."""
         if self.payload or any(_overlap(path, masked) for masked in self.paths):

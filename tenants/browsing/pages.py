@@ -16,15 +16,15 @@ from msgspec import Meta
 from messaging.adminrpc.base import Method
 from messaging.adminrpc.browse import PIECE_BYTES, BrowsedMessage, MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.methods import MESSAGES_BROWSE, SCHEMAS_GET, TOPICS_PARTITIONS
+from messaging.adminrpc.methods import MESSAGES_BROWSE, SCHEMAS_GET, SCHEMAS_LIST, TOPICS_PARTITIONS
 from messaging.adminrpc.schemas import SchemaGet
-from messaging.adminrpc.topics import PartitionsGet
+from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.broker.core.schemas.model import Schema, SchemaType
 from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits.sizes import INT64_MAX
 from messaging.payloads.budget import PayloadError
 from messaging.payloads.masks import MASK, Masks
-from messaging.payloads.reading import Reading, SchemaReader, read_payload, schema_reader
+from messaging.payloads.reading import Format, Reading, SchemaReader, read_payload, schema_reader
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants.access import Actor, require
@@ -95,10 +95,21 @@ def browse(
     Blocks. The caller `require_reading` before, and `masks_of`."""
     wanted = query.filter
     masks.check_filter(key=wanted.key is not None, property_name=wanted.property_name, text=bool(wanted.text), path=wanted.path)
+    if masks.key and (wanted.text or wanted.path) and _may_hold_keys(rpc, topic):
+        masks.check_key_filter(text=bool(wanted.text), path=wanted.path)
     if masks.of_payload:  # by the schema: in another form the same fields have other names, or none
         query = query._replace(format="auto")
     partitions = 0 if topic.partition >= 0 else rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions
     return _Browsing(rpc, topic, query, masks, partitions, payload_bytes_max).page()
+
+
+def _may_hold_keys(rpc: TypedCalls, topic: TopicName) -> bool:
+    """Whether payloads of the topic have keys in them, by any version of its schema."""
+    try:
+        versions = rpc.call(SCHEMAS_LIST, TopicRef(topic=str(topic.base))).versions
+    except NotFound:
+        return False
+    return any(each.type == _KEY_VALUE and each.properties.get("kv.encoding.type") != "SEPARATED" for each in versions)
 
 
 def message_at(rpc: TypedCalls, topic: TopicName, query: MessageQuery, masks: Masks, payload_bytes_max: int) -> MessageRow:
@@ -135,22 +146,29 @@ def messages_read(message_ids: Iterable[str]) -> dict[str, Any]:
     return {"messages": count, "read": ranges[:READ_SHOWN_MAX], **further}
 
 
+_KEY_VALUE = SchemaType.KEY_VALUE.name
 _BY_NUMBERS = "PROTOBUF"  # a schema of which only the outermost fields have names
 _OF_PARTS, _WITH_NUMBERS = "key-value", "protobuf"  # formats; in both, fields that a schema does not know have numbers
 
 
-def masked(row: MessageRow, masks: Masks) -> MessageRow:
-    """The row without what is hidden."""
+def masked(row: MessageRow, masks: Masks, *, holds_key: bool = False) -> MessageRow:
+    """The row without what is hidden. `holds_key`: the key is a part of the payload, or may be."""
     if not masks.any:
         return row
     if masks.key and row.key is not None:
         row.key, row.key_is_base64, row.masked = MASK, False, True
     if any(map(masks.hides_property, row.properties)):
         row.properties, row.masked = masks.shown_properties(row.properties), True
-    if masks.of_payload and row.format != "null":
+    holds_key = holds_key and masks.key
+    if (masks.of_payload or holds_key) and row.format != "null":
         by_name = row.decoded and not row.problem and row.schema_type != _BY_NUMBERS
         of_parts, numbered = row.format == _OF_PARTS, row.format in (_OF_PARTS, _WITH_NUMBERS)
-        row.value = masks.shown_value(row.value, key_value=of_parts, numbered=numbered) if by_name else MASK
+        if not by_name or (holds_key and not of_parts):
+            row.value = MASK
+        elif masks.of_payload:
+            row.value = masks.shown_value(row.value, key_value=of_parts, numbered=numbered)
+        if holds_key and isinstance(row.value, dict):
+            row.value = {**row.value, "key": MASK}
         row.decoded, row.masked = True, True
         row.text = row.payload_base64 = row.problem = ""
     return row
@@ -183,7 +201,9 @@ class _Browsing:
         )
         for _ in range(CALLS_MAX):
             answer = self._ask(place, query.limit - len(page.items))
-            page.items += [masked(self._row(message, place.partition), self._masks) for message in answer.messages]
+            for message in answer.messages:
+                row, holds_key = self._row(message, place.partition), self._holds_key(message)
+                page.items.append(masked(row, self._masks, holds_key=holds_key))
             page.looked_at += answer.looked_at
             page.unreadable += answer.unreadable
             page.left, page.partition = answer.left_entries, place.partition
@@ -285,9 +305,17 @@ class _Browsing:
             return schema_type, Reading(
                 "hex", problem="The messages before it hold so many values that it is not decoded: open it."
             )
-        reading = read_payload(message.payload, reader, self._query.format, min(VALUES_PER_MESSAGE, self._values_left))
+        form: Format = "auto" if self._masks.key and self._holds_key(message) else self._query.format
+        reading = read_payload(message.payload, reader, form, min(VALUES_PER_MESSAGE, self._values_left))
         self._values_left -= max(reading.spent, _values_in(reading.value) if reading.decoded else 1)
         return schema_type, reading
+
+    def _holds_key(self, message: BrowsedMessage) -> bool:
+        """Whether the payload may have the key in it: by a schema `KEY_VALUE` that does not keep it apart, or one not known."""
+        schema_type, reader = self._schema(message.schema_version)
+        if schema_type == _KEY_VALUE:
+            return reader is None or reader.format == _OF_PARTS
+        return message.schema_version is not None and not schema_type
 
     def _schema(self, version: int | None) -> tuple[str, SchemaReader | None]:
         if version is None:

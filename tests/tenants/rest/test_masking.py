@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from messaging.adminrpc.browse import BrowsedMessage, MessagesBrowse, MessagesBrowsed
 from messaging.adminrpc.diagnosis import ExplainFinding, SubscriptionExplained
-from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN
+from messaging.adminrpc.methods import MESSAGES_BROWSE, SCHEMAS_GET, SCHEMAS_LIST, SUBSCRIPTIONS_EXPLAIN
+from messaging.adminrpc.schemas import SchemaStored, SchemaVersions
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.errors import NotFound
 from messaging.payloads.masks import parse_masks
 from tenants import actions
 from tenants.browsing.pages import MessageRow
@@ -61,6 +64,47 @@ def test_parts_and_numbered_fields_of_decoded_payloads_are_hidden(caller: Any) -
     assert masked_row(row, parse_masks(RULES)).value == {"key": "•••", "value": {"id": 1, "2": "•••"}}
     row.schema_type, row.format, row.value = "PROTOBUF_NATIVE", "protobuf", {"id": 1, "7": "4111"}
     assert masked_row(row, parse_masks(RULES)).value == {"id": 1, "7": "•••"}
+
+
+@pytest.mark.parametrize(("encoding", "known"), [("INLINE", True), ("SEPARATED", True), ("INLINE", False)])
+def test_a_key_in_the_payload_is_hidden_where_keys_are(world: World, caller: Any, encoding: str, known: bool) -> None:
+    """A `KEY_VALUE` schema has the key in the payload, unless it keeps it apart; of an unknown schema nobody knows."""
+    actions.set_policies(world.actor("olga"), "acme/orders", {"masked_fields": ["key"]})
+    value, key = b'{"id": 4711}', b"ada@x.com"
+    inline = encoding == "INLINE"
+    payload = len(key).to_bytes(4, "big") + key + len(value).to_bytes(4, "big") + value if inline else value
+    named = {"key.schema.type": "STRING", "value.schema.type": "JSON", "kv.encoding.type": encoding}
+    parts = (0).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"{}"
+    stored = SchemaStored(version=0, type="KEY_VALUE", data=parts, properties=named, created_ms=1)
+
+    def versions(_: object) -> SchemaVersions:
+        if not known:
+            raise NotFound("it was deleted")
+        return SchemaVersions(versions=[stored])
+
+    def browsed(asked: MessagesBrowse) -> MessagesBrowsed:
+        message = BrowsedMessage(
+            ledger_id=1, entry_id=0, batch_index=-1, publish_time_ms=1, payload=payload, size_bytes=len(payload), schema_version=0
+        )
+        return MessagesBrowsed(messages=[message], looked_at=1, ledger_id=1, entry_id=1, done=True)
+
+    world.line.divert(SCHEMAS_GET, versions)
+    world.line.divert(SCHEMAS_LIST, versions)
+    world.line.divert(MESSAGES_BROWSE, browsed)
+    expected: Any = {"key": "•••", "value": {"id": 4711}} if inline else {"id": 4711}
+    for form in ("auto", "hex", "text", "json"):
+        answer = caller("tom")("GET", f"{AT}?format={form}")
+        assert answer.status_code == 200, answer.content
+        (row,) = answer.json()["items"]
+        assert "ada@x.com" not in answer.content.decode() and (row["payload_base64"] == "") is inline, form
+        if not known:
+            assert row["value"] == "•••"
+        elif inline or form == "auto":
+            assert row["value"] == expected, form
+    assert caller("olga")("GET", AT).json()["items"][0]["payload_base64"], "who may consume sees it whole"
+    for query in ("text=ada", "path=$.key&value=ada@x.com", "path=$.*&value=ada@x.com"):
+        assert caller("tom")("GET", f"{AT}?{query}").status_code == (403 if inline and known else 200), query
+    assert caller("tom")("GET", f"{AT}?path=$.value.id&value=4711").status_code == 200
 
 
 @pytest.mark.parametrize(
