@@ -1,17 +1,20 @@
 """A broker of the fleet: the real decisions, with a connection to the database that may be slow or cut off.
 
-What it does is written as generators: each `yield` is a call of the database, which answers, fails or is never answered.
+What it does is written as generators: each `yield` is a call of the database, which answers, fails or is never answered, or `rest`
+and the time until which nothing is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from messaging.broker.core.ownership.lease import Lease
-from messaging.broker.core.ownership.lookup import Answer, NotNow, answer
+from messaging.broker.core.ownership.lookup import Answer, Here, NotNow, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.ranges import range_of
+from messaging.broker.runtime.ownership.bundle_moves import NOTICE_S
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import AcknowledgedTopic, Acknowledgements
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.storage.ledger_store import Fence, Fenced, LedgerClosed, Unavailable
@@ -27,6 +30,7 @@ from messaging.storage.ownership import (
     SessionLost,
 )
 from messaging.storage.sql import ownership
+from tests.simulation.checker import Violated
 from tests.simulation.ownership.database import (
     Opened,
     SharedDatabase,
@@ -46,6 +50,17 @@ REFUSED = (Fenced, LedgerClosed, Unavailable, SessionLost, BundleRefused, Sessio
 ADDRESSES = {SERVES: "pulsar://somewhere"}
 
 
+class WaitingLookup(NamedTuple):
+    """`version`: of what the broker knew when it looked last, at `looked_s`."""
+
+    life: BrokerLife
+    broker_id: str
+    sent: bool
+    since_s: float
+    looked_s: float
+    version: int
+
+
 @dataclass
 class Operation:
     """What a client wants: an entry appended, or everything up to one acknowledged. It tries until it is answered."""
@@ -57,6 +72,8 @@ class Operation:
     answered: int = 0  # the step; 0: not yet
     entry: int = -1  # where it was appended, as the client was told
     broker: str = ""  # where to ask next; "": anywhere
+    owner: str = ""  # where to open the topic, as it was told; "": it is looked up
+    waits: WaitingLookup | None = None  # at a broker that has not answered its look-up
     sent: bool = False  # by another broker
     under_way: object = None  # the broker's life that works at it
 
@@ -109,6 +126,7 @@ class BrokerLife:
         self.lost = False  # others took it for gone: it ends
         self.lease: Lease | None = None
         self.loaded: dict[str, Loaded] = {}
+        self.leaving: set[NamespaceBundle] = set()  # bundles whose moves are announced, and which are served until they close
         self.closing: dict[str, Loaded] = {}  # topics that move: consumers are attached until it is known where to
         self.busy: set[object] = set()  # what it does once at a time
         self.paused = False
@@ -130,6 +148,15 @@ class BrokerLife:
             return NotNow("it has no session")
         bundle = self.bundle_of(topic)
         return answer(self.owners, self.broker_id, self.session, bundle, position_of(topic), sent=sent)
+
+    def opens(self, topic: str) -> OwnershipRow | None:
+        """Under which row, where a client was told to come here. None: it is to look it up again."""
+        row = self.owners.row_at(*_place(topic))
+        mine = row is not None and (row.broker_id, row.session) == (self.broker_id, self.session)
+        if self.serves and row is not None and mine and row.state == "draining":
+            return row if row.bundle in self.leaving else None
+        answered = self.look_up(topic, sent=True)
+        return answered.row if isinstance(answered, Here) else None
 
     # --- its session
 
@@ -196,14 +223,30 @@ class BrokerLife:
         yield from self.poll()
 
     def drain(self, row: OwnershipRow) -> Generator[Call, Any, OwnershipRow]:
-        drained: OwnershipRow = yield _plain(ownership.drain_bundle, row)
-        self.owners.put(drained)
+        self.leaving.add(row.bundle)
+        try:
+            drained: OwnershipRow = yield _plain(ownership.drain_bundle, row)
+            self.owners.put(drained)
+            yield rest, (self.clock_s() + NOTICE_S,)
+        finally:
+            self.leaving.discard(row.bundle)
+        while self.opening(row.bundle):
+            yield rest, (self.clock_s(),)
         for topic in [topic for topic, loaded in self.loaded.items() if loaded.row.bundle == row.bundle]:
             loaded = self.closing[topic] = self.loaded.pop(topic)
             loaded.consumer.closed = "it moves"
             yield (unload, (self.fence, self.broker_id, topic, loaded.mark_delete))
         yield (save_the_rest, (self.fence, self.broker_id, frozenset({*self.loaded, *self.closing})))
+        if left := [topic for topic in (*self.loaded, *self.busy_opening()) if _holds(row.bundle, topic)]:
+            raise Violated(f"{left[0]} is open at {self.broker_id}, which has closed all topics of {row.bundle} to give it away")
         return drained
+
+    def busy_opening(self) -> list[str]:
+        return [key[1] for key in self.busy if isinstance(key, tuple) and key[0] == "open"]
+
+    def opening(self, bundle: NamespaceBundle) -> list[str]:
+        """The topics of it that are being opened."""
+        return [topic for topic in self.busy_opening() if _holds(bundle, topic)]
 
     def move(self, row: OwnershipRow, task: Task) -> Task:
         """What is drained in it, and given away; however it ends, consumers are told to look up."""
@@ -243,7 +286,8 @@ class BrokerLife:
                 opened: Opened = yield (open_topic, (row.fence, topic, self.broker_id))
             finally:
                 self.busy.discard(("open", topic))
-            if self.owners.row_at(*_place(topic)) != row:
+            current = self.owners.row_at(*_place(topic))
+            if current is None or current.fence != row.fence:
                 raise Fenced(f"{row.bundle} was given away while {topic} was opened")
             loaded = self.loaded[topic] = Loaded(row, *opened)
         try:
@@ -277,6 +321,14 @@ class BrokerLife:
         loaded.mark_delete = max(loaded.mark_delete, operation.mark_delete)
         yield (acknowledge, (self.fence, self.broker_id, operation.topic, loaded.mark_delete))
         return True
+
+
+def rest(shared: SharedDatabase, until_s: float) -> None:
+    """In place of a call: the broker does nothing until then, by its clock."""
+
+
+def _holds(bundle: NamespaceBundle, topic: str) -> bool:
+    return namespace_of(topic) == bundle.namespace and range_of(bundle).holds(position_of(topic))
 
 
 def _place(topic: str) -> tuple[str, int]:

@@ -12,13 +12,15 @@ from random import Random
 from traceback import format_exception
 from typing import Any
 
-from messaging.broker.core.ownership.lookup import Acquire, Here, There
+from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There
+from messaging.broker.runtime.ownership.fleet_member import HELD_S
+from messaging.broker.runtime.ownership.held_lookups import HELD_LOOK_S
 from messaging.protocol.bundles import Boundaries, equal_bundles
 from messaging.storage.ledger_store import Fenced, Unavailable
 from messaging.storage.ownership import LEASE_MS, SessionLost
 from messaging.storage.sql.ownership import ownership_changes
 from tests.simulation.checker import Violated
-from tests.simulation.ownership.broker import REFUSED, BrokerLife, Operation, Task
+from tests.simulation.ownership.broker import REFUSED, BrokerLife, Operation, Task, WaitingLookup, rest
 from tests.simulation.ownership.database import SharedDatabase, mark_delete_of, owner_of
 
 BROKERS = ("b1", "b2", "b3")
@@ -49,6 +51,7 @@ class Fleet:
     step: int = 0
     lives: dict[str, BrokerLife] = field(default_factory=dict)
     requests: dict[str, deque[Request]] = field(default_factory=lambda: {broker_id: deque() for broker_id in BROKERS})
+    resting: list[Request] = field(default_factory=list)  # the moves that are announced: `arguments` say until when
     cut: set[str] = field(default_factory=set)
     operations: list[Operation] = field(default_factory=list)
     waiting: list[Operation] = field(default_factory=list)
@@ -128,7 +131,9 @@ class Fleet:
                 life.owners.change = 0
                 self.spawn(life, life.poll())
         else:
-            if life.broker_id in self.cut:
+            if run is rest:
+                self.resting.append(Request(life, task, run, arguments, on_end))
+            elif life.broker_id in self.cut:
                 self.resume(Request(life, task, run, arguments, on_end), error=Unavailable("there is no connection"))
             else:
                 self.requests[life.broker_id].append(Request(life, task, run, arguments, on_end))
@@ -167,6 +172,7 @@ class Fleet:
             return ""
         if life.lost:
             return self.kill(broker_id)
+        self._wake(life)
         life.boundaries = dict(self.boundaries) if self.random.random() < 0.3 else life.boundaries
         if life.lease is None:
             if "start" in life.busy:
@@ -179,6 +185,12 @@ class Fleet:
         if self.random.random() < 0.2:
             self._once(life, "poll", life.poll)
         return f"{broker_id} looks around"
+
+    def _wake(self, life: BrokerLife) -> None:
+        self.resting = [each for each in self.resting if self.lives.get(each.life.broker_id) is each.life]
+        for each in [each for each in self.resting if each.life is life and life.clock_s() >= each.arguments[0]]:
+            self.resting.remove(each)
+            self.resume(each)
 
     def _once(self, life: BrokerLife, name: str, task: Callable[[], Task]) -> None:
         if name not in life.busy:
@@ -264,19 +276,67 @@ class Fleet:
             operation.under_way = None  # its connection broke
         if operation.mark_delete >= 0 and not sent and (where := self._attached(operation)):
             return where
+        if operation.owner:
+            return self._open(operation)
+        if operation.waits is not None:
+            return self._wait(operation, operation.waits)
         if life is None or life.paused:
             return ""
-        answered = life.look_up(operation.topic, sent=sent)
-        if isinstance(answered, There):
+        return self._look_up(operation, life, sent)
+
+    def _look_up(self, operation: Operation, life: BrokerLife, sent: bool) -> str:
+        answered, broker_id = life.look_up(operation.topic, sent=sent), life.broker_id
+        waited, operation.waits = operation.waits, None
+        if isinstance(answered, NotNow) and answered.passes:
+            now_s = life.clock_s()
+            since_s = now_s if waited is None else waited.since_s
+            operation.waits = WaitingLookup(life, broker_id, sent, since_s, now_s, life.owners.version)
+            self.counts["look-ups that wait"] += waited is None
+        elif waited is not None:
+            self.counts["look-ups answered after they waited"] += 1
+        if isinstance(answered, There) and not answered.owner:
             operation.broker, operation.sent = answered.broker.broker_id, True
-        elif isinstance(answered, Acquire) and answered.bundle not in life.busy:
-            operation.broker, operation.sent = broker_id, True
-            life.busy.add(answered.bundle)
-            self.spawn(life, life.acquire(answered.bundle), lambda: life.busy.discard(answered.bundle))
+        elif isinstance(answered, There):
+            operation.owner = answered.broker.broker_id
         elif isinstance(answered, Here):
-            operation.under_way = life
-            self.spawn(life, life.serve(operation, answered.row, lambda: self.step), lambda: self._not_under_way(operation, life))
+            operation.owner = broker_id
+        elif isinstance(answered, Acquire):
+            operation.broker, operation.sent = broker_id, True
+            if answered.bundle not in life.busy:
+                life.busy.add(answered.bundle)
+                self.spawn(life, life.acquire(answered.bundle), lambda: life.busy.discard(answered.bundle))
         return f"operation {operation.number} asks {broker_id}: {type(answered).__name__}"
+
+    def _wait(self, operation: Operation, waits: WaitingLookup) -> str:
+        """It is looked up again when there is news, and now and then, until it is refused or its connection breaks."""
+        life = waits.life
+        if self.lives.get(waits.broker_id) is not life:
+            operation.waits = None
+            return f"operation {operation.number} loses its connection to {waits.broker_id}"
+        if life.paused:
+            return ""
+        if life.clock_s() - waits.since_s >= HELD_S:
+            operation.waits = None
+            self.counts["look-ups refused in the end"] += 1
+            return f"operation {operation.number} is refused by {waits.broker_id}"
+        if life.owners.version == waits.version and life.clock_s() - waits.looked_s < HELD_LOOK_S:
+            return ""
+        return self._look_up(operation, life, waits.sent)
+
+    def _open(self, operation: Operation) -> str:
+        """At the broker that it was told of, some time ago."""
+        owner, operation.owner = operation.owner, ""
+        life = self.lives.get(owner)
+        if life is None or life.paused:
+            return f"operation {operation.number} does not reach {owner}"
+        row = life.opens(operation.topic)
+        if row is None:
+            self.counts["openings refused"] += 1
+            return f"operation {operation.number} is to look up again at {owner}"
+        self.counts["opened while announced"] += row.state == "draining"
+        operation.under_way = life
+        self.spawn(life, life.serve(operation, row, lambda: self.step), lambda: self._not_under_way(operation, life))
+        return f"operation {operation.number} opens its topic at {owner}"
 
     def _attached(self, operation: Operation) -> str:
         """It is acknowledged where a consumer is attached, which looks up nothing."""

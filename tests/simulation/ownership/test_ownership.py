@@ -5,6 +5,7 @@ to notice. `make ownership` runs any number.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, cast
 
 import pytest
 
@@ -31,6 +32,11 @@ def test_a_fleet_keeps_its_promises() -> None:
         "acknowledged",
         "acknowledged where it was",
         "left without answer",
+        "look-ups that wait",
+        "look-ups answered after they waited",
+        "look-ups refused in the end",
+        "opened while announced",
+        "openings refused",
         "handed over",
         "split",
         "released",
@@ -67,6 +73,27 @@ def test_acknowledgements_that_are_taken_while_a_bundle_moves_are_noticed(monkey
     """Cursors are saved, and the bundle is not handed over yet: what is acknowledged then was answered and forgotten."""
     monkeypatch.setattr(broker.AttachedConsumer, "closed", property(lambda self: None, lambda self, why: None), raising=False)
     assert _found("acknowledged up to")
+
+
+def test_topics_that_are_opened_while_a_bundle_closes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its move is announced, clients are let in until then, and what is being opened is waited for."""
+    monkeypatch.setattr(broker.BrokerLife, "opening", lambda self, bundle: [])
+    assert _found("which has closed all topics of")
+
+
+def test_clients_that_are_let_in_for_longer_than_a_move_is_announced_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    announced = broker.BrokerLife.__init__
+
+    class Lasting(set[object]):
+        def discard(self, bundle: object) -> None:
+            pass
+
+    def lasting(life: broker.BrokerLife, *arguments: Any) -> None:
+        announced(life, *arguments)
+        life.leaving = cast(Any, Lasting())
+
+    monkeypatch.setattr(broker.BrokerLife, "__init__", lasting)
+    assert _found("which has closed all topics of")
 
 
 def test_two_writers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
