@@ -20,5 +20,5 @@ class NotedLedgers(Protocol):
 
     scopes: dict[str, int]  # in which it was writing, and the epoch of its fence
 
-    def ends(self, after: int, ends_max: int) -> list[LedgerEnd]:
+    async def ends(self, after: int, ends_max: int) -> list[LedgerEnd]:
         """By id, of those above `after`, until files are kept no longer. The first call settles which came since."""

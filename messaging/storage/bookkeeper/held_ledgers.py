@@ -16,6 +16,8 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from heapq import merge
+from itertools import islice
 
 from messaging.storage.bookkeeper.writer import BookkeeperLedgerWriter
 from messaging.storage.ledger_store import Fence, Fenced, StoreError
@@ -76,12 +78,30 @@ class HeldLedgers:
             if self._deferred and (self._deletes is None or self._deletes.done()):
                 self._deletes = asyncio.get_running_loop().create_task(self._delete_deferred())
 
-    def ends(self, after: int, ends_max: int) -> list[LedgerEnd]:
+    async def ends(self, after: int, ends_max: int) -> list[LedgerEnd]:
         """By id, of those above `after`, with those that came since the moment and are not of it. The first call settles which."""
         if self._sorted is None:
-            self._sorted = sorted(self._ends)
+            await self._sort()
+        if self._sorted is None:
+            return []  # files are kept no longer
         start = bisect_right(self._sorted, after)
         return [LedgerEnd(ledger_id, self._ends[ledger_id]) for ledger_id in self._sorted[start : start + ends_max]]
+
+    async def _sort(self) -> None:
+        """In slices: 100,000 ledgers at once would hold the loop up for everybody."""
+        ends = self._ends
+        ids = list(ends)
+        runs = []
+        for start in range(0, len(ids), NOTED_AT_ONCE):
+            runs.append(sorted(ids[start : start + NOTED_AT_ONCE]))
+            await asyncio.sleep(0)
+        in_order = list[int]()
+        merged = merge(*runs)
+        while some := list(islice(merged, NOTED_AT_ONCE)):
+            in_order += some
+            await asyncio.sleep(0)
+        if self._ends is ends and self._sorted is None:
+            self._sorted = in_order
 
     async def stop(self) -> None:
         """What is still to be deleted is left."""

@@ -13,6 +13,8 @@ from typing import NamedTuple
 BLOCKS_MAX = 1024  # of one ledger
 MEAN_BLOCKS = 16  # by which the size of those behind them is guessed
 RECENT_BLOCKS = 256
+KNOWN_BLOCK_BYTES = 42  # five numbers, and the room that arrays leave for more
+KNOWN_LEDGER_BYTES = 1_000
 SPREAD_BLOCKS = 256
 
 
@@ -54,6 +56,10 @@ class KnownBlocks:
     def size(self) -> int:
         """How many blocks are known."""
         return len(self._numbers)
+
+    @property
+    def size_bytes(self) -> int:
+        return KNOWN_LEDGER_BYTES + KNOWN_BLOCK_BYTES * len(self._numbers)
 
     def add(self, number: int, after_entry: int, last_entry: int, size_bytes: int, end_bytes: int) -> None:
         """`end_bytes`: of the ledger's entries up to the end of the block."""

@@ -15,12 +15,15 @@ from messaging.bookkeeper.core.ledger_metadata import LedgerMetadata
 from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
 from messaging.bookkeeper.shell.ledger_reader import LedgerReader
 from messaging.json_types import decoder_of
+from messaging.storage.bookkeeper.account_bytes import AccountBytes
 from messaging.storage.bookkeeper.reader import BlockReads, LedgerReading, Source
 from messaging.storage.bookkeeper.store_errors import WHAT, told
 from messaging.storage.bookkeeper.store_nodes import StoreNodes
+from messaging.storage.caching_store import CacheAccount
 from messaging.storage.ledger_store import SPARSE, Corrupt, LedgerInfo, StoreError
 
 OPENED_MAX = 4096
+OPENED_BYTES = 2_000
 DIGEST_TYPE = DigestType.CRC32C
 _PROPERTIES = "magnetar"
 
@@ -39,6 +42,19 @@ class OpenedLedgers:
         self._nodes = nodes
         self._password = password
         self._sealed: OrderedDict[int, OpenedLedger] = OrderedDict()
+        self._sealed_bytes = AccountBytes()
+
+    def cache_in(self, account: CacheAccount) -> None:
+        """See `CachingStore`."""
+        self.reads.cache_in(account)
+        self._sealed_bytes.count_in(account)
+
+    def shrink(self, size: int) -> None:
+        """Evicts at least so many bytes, as far as there are so many: what is remembered of reads, then ledgers that were not used
+        for longest, which are opened again when they are."""
+        size = self.reads.shrink(size)
+        while size > 0 and self._sealed:
+            size -= self._close(next(iter(self._sealed)))
 
     async def open(self, ledger_id: int) -> OpenedLedger:
         opened = self._sealed.get(ledger_id)
@@ -76,7 +92,7 @@ class OpenedLedgers:
             raise told(error, ledger_id) from error
 
     def forget(self, ledger_id: int) -> None:
-        self._sealed.pop(ledger_id, None)
+        self._close(ledger_id)
         self.reads.forget(ledger_id)
 
     async def _opened(self, ledger_id: int, reader: LedgerReader) -> OpenedLedger:
@@ -92,10 +108,24 @@ class OpenedLedgers:
             info.last_entry, info.length_bytes = last.block.last_entry, last.end_bytes
         opened = OpenedLedger(source._replace(last_entry=info.last_entry), info)
         if info.sealed:
+            self._close(ledger_id)
             self._sealed[ledger_id] = opened
+            self._sealed_bytes.change(_opened_bytes(opened))  # which may have some evicted
             if len(self._sealed) > OPENED_MAX:
-                self._sealed.popitem(last=False)
+                self._close(next(iter(self._sealed)))
         return opened
+
+    def _close(self, ledger_id: int) -> int:
+        """The bytes that it took."""
+        opened = self._sealed.pop(ledger_id, None)
+        size = 0 if opened is None else _opened_bytes(opened)
+        self._sealed_bytes.change(-size)
+        return size
+
+
+def _opened_bytes(opened: OpenedLedger) -> int:
+    """About; its properties are there twice, and BookKeeper's metadata name its bookies."""
+    return OPENED_BYTES + 2 * sum(len(name) + len(value) for name, value in opened.info.properties.items())
 
 
 def custom_of(properties: dict[str, str]) -> dict[str, bytes]:

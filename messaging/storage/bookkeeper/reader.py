@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from messaging.bookkeeper.errors import BookkeeperError, CorruptEntry
+from messaging.storage.bookkeeper.account_bytes import AccountBytes
 from messaging.storage.bookkeeper.block_format import StoredBlock, decode
 from messaging.storage.bookkeeper.known_blocks import KnownBlocks, ReadEnd
 from messaging.storage.bookkeeper.store_errors import told
@@ -15,7 +16,8 @@ from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry, StoreErr
 
 LEDGERS_MAX = 1024  # of which something is known
 CACHE_BYTES_MAX = 16 << 20
-CACHE_PART = 8  # of an account, at most
+KNOWN_BYTES_MAX = 48 << 20
+CACHE_PART = 8  # of an account, at most, for blocks that are kept, and as much for what is known of ledgers
 RESUME_BLOCKS_MAX = 64  # that are tried behind one that is lost
 BLOCKS_AT_ONCE_MAX = 256
 FORECAST_READS_MAX = 3  # until a block is found with which a read ends
@@ -37,37 +39,63 @@ class BlockReads:
     def __init__(self) -> None:
         self._known: OrderedDict[int, KnownBlocks] = OrderedDict()
         self._cached: OrderedDict[tuple[int, int], StoredBlock] = OrderedDict()
-        self._cached_bytes = 0
+        self._cached_bytes = AccountBytes()
         self._cache_bytes_max = CACHE_BYTES_MAX
-        self._account: CacheAccount | None = None
+        self._known_bytes = AccountBytes()
+        self._known_bytes_max = KNOWN_BYTES_MAX
+        self._known_sizes: dict[int, int] = {}  # as they are counted
 
     def cache_in(self, account: CacheAccount) -> None:
         """See `CachingStore`."""
-        self._account = account
         self._cache_bytes_max = min(CACHE_BYTES_MAX, account.limit_bytes // CACHE_PART)
-        account.take("", self._cached_bytes)
-        self.shrink(self._cached_bytes - self._cache_bytes_max)
+        self._known_bytes_max = min(KNOWN_BYTES_MAX, account.limit_bytes // CACHE_PART)
+        self._cached_bytes.count_in(account)
+        self._known_bytes.count_in(account)
+        self._shrink_cached(self._cached_bytes.total - self._cache_bytes_max)
+        self._shrink_known(self._known_bytes.total - self._known_bytes_max)
 
-    def shrink(self, size: int) -> None:
-        """Evicts at least so many bytes of what was kept first, as far as there are so many."""
+    def shrink(self, size: int) -> int:
+        """Evicts at least so many bytes, as far as there are so many: blocks that were kept first, then what is known of ledgers
+        that were not read for longest. Returns how many are left to be evicted."""
+        return self._shrink_known(self._shrink_cached(size))
+
+    def _shrink_cached(self, size: int) -> int:
         while size > 0 and self._cached:
             size -= self._evicted(next(iter(self._cached)))[1]
+        return size
+
+    def _shrink_known(self, size: int) -> int:
+        while size > 0 and self._known:
+            size -= self._forget_known(next(iter(self._known)))
+        return size
 
     def known(self, ledger_id: int, sparse: bool = False) -> KnownBlocks:
         known = self._known.get(ledger_id)
         if known is None:
             known = self._known[ledger_id] = KnownBlocks(sparse)
             if len(self._known) > LEDGERS_MAX:
-                self._known.popitem(last=False)
-        self._known.move_to_end(ledger_id)
+                self._forget_known(next(iter(self._known)))
+            self.count(ledger_id, known)
+        if ledger_id in self._known:
+            self._known.move_to_end(ledger_id)
         return known
+
+    def count(self, ledger_id: int, known: KnownBlocks) -> None:
+        """After it has changed. A reader may still use what is forgotten here; that counts in its read."""
+        if self._known.get(ledger_id) is not known:
+            return
+        more = known.size_bytes - self._known_sizes.get(ledger_id, 0)
+        if more:
+            self._known_sizes[ledger_id] = known.size_bytes
+            self._known_bytes.change(more)  # which may have some evicted
+        self._shrink_known(self._known_bytes.total - self._known_bytes_max)
 
     def forecast(self, ledger_id: int, first: int, entries_max: int, bytes_max: int) -> int:
         known = self._known.get(ledger_id)
         return 0 if known is None or first < 0 else known.entries_of_read(first, entries_max, bytes_max)
 
     def forget(self, ledger_id: int) -> None:
-        self._known.pop(ledger_id, None)
+        self._forget_known(ledger_id)
         for key in [key for key in self._cached if key[0] == ledger_id]:
             self.take(*key)
 
@@ -82,19 +110,22 @@ class BlockReads:
         if key not in self._cached:
             size = _kept_bytes(stored)
             self._cached[key] = stored
-            self._cached_bytes += size
-            if self._account is not None:
-                self._account.take("", size)  # which may evict some
-        self.shrink(self._cached_bytes - self._cache_bytes_max)
+            self._cached_bytes.change(size)  # which may have some evicted
+        self._shrink_cached(self._cached_bytes.total - self._cache_bytes_max)
 
     def _evicted(self, key: tuple[int, int]) -> tuple[StoredBlock, int]:
         """With the bytes that it took."""
         stored = self._cached.pop(key)
         size = _kept_bytes(stored)
-        self._cached_bytes -= size
-        if self._account is not None:
-            self._account.give("", size)
+        self._cached_bytes.change(-size)
         return stored, size
+
+    def _forget_known(self, ledger_id: int) -> int:
+        """The bytes that it took."""
+        self._known.pop(ledger_id, None)
+        size = self._known_sizes.pop(ledger_id, 0)
+        self._known_bytes.change(-size)
+        return size
 
 
 class LedgerReading:
@@ -263,6 +294,7 @@ class LedgerReading:
 
     def _add(self, stored: StoredBlock) -> None:
         self._known.add(stored.number, stored.after_entry, stored.block.last_entry, stored.size_bytes, stored.end_bytes)
+        self._reads.count(self._ledger_id, self._known)
 
 
 def _kept_bytes(stored: StoredBlock) -> int:

@@ -131,8 +131,8 @@ class BookkeeperLedgerStore:
 
     def cache_in(self, account: CacheAccount) -> Callable[[int], None]:
         """See `CachingStore`: of the store that was started."""
-        self._opened.reads.cache_in(account)
-        return self._opened.reads.shrink
+        self._opened.cache_in(account)
+        return self._opened.shrink
 
     async def name_generation(self, generation: str) -> None:
         """Durable when it returns. Raises `StoreError`."""

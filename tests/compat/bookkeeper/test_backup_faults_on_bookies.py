@@ -68,7 +68,8 @@ async def test_a_bookie_is_killed_and_the_session_ends_meanwhile(real_cluster: C
         return sessions[-1]
 
     ledgers = BookieLedgers(url, metadata)
-    noted = await ledgers.noted(lambda: (ends_of(store), store.held_ledgers.scopes))
+    told = await ends_of(store), store.held_ledgers.scopes
+    noted = await ledgers.noted(lambda: told)
     copies = Copies(tmp_path / "backup")
     began_s = time.monotonic()
     copying = asyncio.create_task(ledgers.copied(noted, copies, 4 << 20, again_s=1))

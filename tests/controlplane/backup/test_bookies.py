@@ -68,7 +68,8 @@ async def test_they_are_copied_checked_and_put_into_another_store(cluster: FakeC
     ledgers = BookieLedgers(URL, lambda url: cluster.store)
     await held(store)
     store.resume()
-    noted = await ledgers.noted(lambda: (ends_of(store), store.held_ledgers.scopes))
+    told = await ends_of(store), store.held_ledgers.scopes
+    noted = await ledgers.noted(lambda: told)
     await append_all(writer, b"later")
     copies = Copies(tmp_path / "backup")
     await ledgers.copied(noted, copies, FAST)
@@ -97,8 +98,9 @@ async def test_a_broker_that_started_at_the_moment_may_have_deleted_what_is_not_
     newer = await opened()
     await newer.take_over(Fence(WHOLE, newer.epoch))
     await newer.delete(Fence(WHOLE, newer.epoch), 7)
+    told = await ends_of(store), store.held_ledgers.scopes
     with pytest.raises(StoreError, match="a broker started at the moment of the backup, and may have deleted ledgers"):
-        await ledgers.noted(lambda: (ends_of(store), store.held_ledgers.scopes))
+        await ledgers.noted(lambda: told)
     await ledgers.checked()
     assert (await ledgers.noted(lambda: ({}, {}))).listed == {8}
     await opened.stop()

@@ -86,8 +86,8 @@ async def held(store: BookkeeperLedgerStore) -> None:
     await store.hold()
 
 
-def ends_of(store: BookkeeperLedgerStore) -> dict[int, int]:
-    return dict(store.held_ledgers.ends(-1, 1_000_000))
+async def ends_of(store: BookkeeperLedgerStore) -> dict[int, int]:
+    return dict(await store.held_ledgers.ends(-1, 1_000_000))
 
 
 def packs_of(paths: Sequence[Path]) -> list[Pack]:

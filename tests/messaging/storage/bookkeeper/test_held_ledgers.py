@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -47,7 +49,7 @@ async def test_nothing_is_answered_while_it_is_held_and_all_in_order_after_it(
     await eventually(lambda: stored_adds(cluster) == 3 * 602)
     await waits(creating, sealing)
     assert not results.got and writer.last_confirmed == 1 and other.next_entry == 0
-    assert ends_of(store) == {1: 1, 2: -1, 3: NOT_OF_THE_MOMENT}
+    assert await ends_of(store) == {1: 1, 2: -1, 3: NOT_OF_THE_MOMENT}
     store.resume()
     await results.wait(600)
     assert results.got == [(number + 2, None) for number in range(600)]
@@ -82,7 +84,7 @@ async def test_it_may_be_held_again_before_all_is_told(open_store: OpenedStores)
     assert told == held_ledgers.TOLD_AT_ONCE
     await held(store)
     await waits(asyncio.create_task(writer.settled()))
-    assert len(results.got) == told and ends_of(store) == {1: told - 1}
+    assert len(results.got) == told and await ends_of(store) == {1: told - 1}
     store.resume()
     await results.wait(600)
     assert [first for first, _ in results.got] == list(range(600))
@@ -108,11 +110,11 @@ async def test_ledgers_that_are_deleted_meanwhile_are_gone_for_everybody_but_the
     client = await cluster.client()
     assert len([ledger_id async for ledger_id in client.ledgers()]) == 3
     made = await store.create(fence, 4, {})
-    assert ends_of(store) == {2: 0, 3: 0, 4: NOT_OF_THE_MOMENT}
+    assert await ends_of(store) == {2: 0, 3: 0, 4: NOT_OF_THE_MOMENT}
     store.keep_files(False)
     await eventually(lambda: left(cluster) == 2)
     await append_all(made, b"goes on")
-    assert sorted(await store.ledger_ids(WHOLE)) == [3, 4] and ends_of(store) == {}
+    assert sorted(await store.ledger_ids(WHOLE)) == [3, 4] and await ends_of(store) == {}
     await client.stop()
 
 
@@ -205,7 +207,7 @@ async def test_a_ledger_that_its_former_broker_could_not_seal_fails_no_later_bac
     with pytest.raises(Fenced):
         await writer.close()
     await held(former)
-    assert former.held_ledgers.scopes == {} and ends_of(former) == {}
+    assert former.held_ledgers.scopes == {} and await ends_of(former) == {}
     former.resume()
 
 
@@ -216,6 +218,49 @@ async def test_appends_without_an_answer_are_of_the_moment_though_no_more_are_ta
     closing = asyncio.create_task(writer.close())
     await asyncio.sleep(0)
     await held(store)
-    assert ends_of(store) == {1: -1}
+    assert await ends_of(store) == {1: -1}
     store.resume()
     assert (await closing).last_entry == 0 and results.got == [(0, None)]
+
+
+class OpenLedger(NamedTuple):
+    """What is asked of a writer."""
+
+    ledger_id: int
+    fence: Fence
+    last_block: int = 7
+    is_over: bool = False
+
+
+async def test_100_000_open_ledgers_are_noted_and_sorted_in_slices() -> None:
+    """Each turn of the loop sees to a few thousand, so everybody else has theirs between them."""
+
+    async def delete(fence: Fence, ledger_id: int) -> None:
+        raise AssertionError(ledger_id)
+
+    held, fence, turns = held_ledgers.HeldLedgers(delete), Fence(WHOLE, 3), 0
+    ids = random.Random(1).sample(range(1 << 40), 100_000)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    held.keep(True)
+    await held.hold(cast(Any, {ledger_id: OpenLedger(ledger_id, fence) for ledger_id in ids}))
+    noting, turns = turns, 0
+    slices = len(ids) / held_ledgers.NOTED_AT_ONCE
+    assert slices <= noting <= 2 * slices
+    ends = await held.ends(-1, 60_000)
+    assert 2 * slices <= turns <= 3 * slices
+    ends += await held.ends(ends[-1].ledger_id, 60_000)
+    assert [end.ledger_id for end in ends] == sorted(ids) and {end.last_block for end in ends} == {7}
+    assert held.scopes == {WHOLE: 3}
+    held.resume()
+    sorting = asyncio.create_task(held.ends(-1, 10))
+    held.keep(False)
+    assert await sorting == [], "the backup ended meanwhile"
+    counting.cancel()
+    await held.stop()

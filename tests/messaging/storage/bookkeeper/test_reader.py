@@ -150,6 +150,28 @@ def test_blocks_that_are_kept_count_and_give_way() -> None:
     assert account.used_bytes == 0
 
 
+def test_what_is_known_of_ledgers_counts_and_gives_way() -> None:
+    """40 MB of it counted nowhere."""
+    reads, account = BlockReads(), Account(CACHE_PART * 500_000)
+    reads.cache_in(account)
+    for ledger_id in range(LEDGERS_MAX + 10):
+        known = reads.known(ledger_id)
+        for number in range(20):
+            known.add(number, number - 1, number, 100, number * 100)
+        before = account.used_bytes
+        reads.count(ledger_id, known)
+        reads.count(ledger_id, known)
+        assert before < account.used_bytes or account.used_bytes > 450_000
+        assert account.used_bytes <= 500_000, "bounded by the account"
+    assert reads.known(LEDGERS_MAX + 9).size == 20, "the one that was read last is known"
+    reads.shrink(account.used_bytes - 2_000)
+    assert 0 < account.used_bytes <= 2_000 and reads.known(LEDGERS_MAX + 9).size == 20
+    reads.forget(LEDGERS_MAX + 9)
+    assert account.used_bytes == 0
+    reads.count(LEDGERS_MAX + 9, known)
+    assert account.used_bytes == 0, "a read that goes on does not count what is forgotten"
+
+
 async def test_a_store_counts_in_the_account_of_its_broker(open_store: OpenedStores) -> None:
     store, account = await open_store(), Account(1 << 20)
     assert isinstance(store, CachingStore)
@@ -160,5 +182,8 @@ async def test_a_store_counts_in_the_account_of_its_broker(open_store: OpenedSto
     assert account.used_bytes == 0
     await store.open(1)
     assert account.used_bytes > 0, "its last block is kept"
+    before = account.used_bytes
     shrink(1)
+    assert 2_000 < account.used_bytes < before, "the block is gone; the ledger is still open, and where its block is is known"
+    shrink(1 << 30)
     assert account.used_bytes == 0 and (await reader.read(0, entries_max=1, bytes_max=1))[0].first_entry == 0

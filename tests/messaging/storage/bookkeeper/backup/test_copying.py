@@ -42,7 +42,7 @@ async def copied(cluster: FakeCluster, folder: Path, *stores: BookkeeperLedgerSt
     for store in stores:
         store.resume()
     await copy.begin()
-    content = await copy.end({ledger_id: end for store in stores for ledger_id, end in ends_of(store).items()})
+    content = await copy.end({ledger_id: end for store in stores for ledger_id, end in (await ends_of(store)).items()})
     return content, copy.paths(content)
 
 
@@ -71,7 +71,7 @@ async def test_ledgers_are_elsewhere_as_they_were_at_the_moment(
     await append_all(empty, b"later, too")
     await append_all(await first.create(fence, 13, {}), b"made since")
     await copy.begin()
-    ends = ends_of(first) | ends_of(second)
+    ends = await ends_of(first) | await ends_of(second)
     await append_all(sparse, b"later as well")
     await written.close()
     await first.delete(fence, 10)
@@ -118,7 +118,7 @@ async def test_a_bookie_that_is_dead_and_one_that_is_silent_are_passed_over(
     silent.silent = True
     copy = CopiedStore(cluster, tmp_path / "packs", config=QUICK)
     await copy.begin()
-    content = await copy.end(ends_of(store))
+    content = await copy.end(await ends_of(store))
     assert content.adds == 50
     silent.silent = False
 
@@ -134,7 +134,7 @@ async def test_what_no_bookie_answers_is_asked_again_and_fails_the_backup_in_the
     await copy.begin()
     for bookie in cluster.bookies.values():
         bookie.silent = True
-    copying = asyncio.create_task(copy.end(ends_of(store)))
+    copying = asyncio.create_task(copy.end(await ends_of(store)))
     assert not (await asyncio.wait([copying], timeout=0.5))[0]
     for bookie in cluster.bookies.values():
         bookie.silent = False
@@ -144,7 +144,7 @@ async def test_what_no_bookie_answers_is_asked_again_and_fails_the_backup_in_the
     for bookie in cluster.bookies.values():
         await bookie.stop()
     with pytest.raises(Unavailable, match="ledger 1"):
-        await failing.end(ends_of(store))
+        await failing.end(await ends_of(store))
     assert not any(pack.finished for pack in failing.packs.values())
 
 
@@ -167,7 +167,7 @@ async def test_metadata_that_are_away_for_a_while(
         return await read(ledger_id)
 
     monkeypatch.setattr(cluster.store, "read", lost)
-    assert (await copy.end(ends_of(store))).adds == 1 and not away
+    assert (await copy.end(await ends_of(store))).adds == 1 and not away
 
 
 async def test_a_ledger_that_somebody_deletes_meanwhile(open_store: OpenedStores, cluster: FakeCluster, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_a_ledger_that_somebody_deletes_meanwhile(open_store: OpenedStores
     await unknown.take_over(newer)
     await unknown.delete(newer, 1)
     with pytest.raises(StoreError, match="ledger 1 is gone"):
-        await copy.end(ends_of(store))
+        await copy.end(await ends_of(store))
 
 
 async def test_what_was_only_listed_before_is_told(open_store: OpenedStores, cluster: FakeCluster, tmp_path: Path) -> None:
