@@ -161,6 +161,10 @@ billing-campaign: setup $(VENV)/.installed-test ## kill broker, worker and Spark
 redrive-campaign: setup $(VENV)/.installed-test ## kill worker and broker in the middle of redrives; ARGS="--kills 10 --seed 7"
 	$(BIN)/python -m tests.compat.redrive_campaign $(ARGS)
 
+.PHONY: way-back
+way-back: setup $(VENV)/.installed-test ## redrive 100,000 dead letters on two brokers while brokers, worker and web are killed; ARGS="--letters 3000 --kills 3 --seed 7"
+	$(BIN)/python -m tests.compat.redrive_way_back $(ARGS)
+
 .PHONY: oracle
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record
 	$(BIN)/python -m tests.compat.oracle $(ARGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from celery import Celery
 from kombu.entity import Queue
 
 from messaging.errors import NotReady
+from messaging.late_imports import imported
 from workers.environment import Environment
 from workers.schedule import QUEUE, TASKS, TaskEntry
 
@@ -57,7 +57,7 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
     from workers.memory import process_memory
     from workers.runs import run_recorded, steps_recorded
 
-    work = _function(entry.work)
+    work = imported(entry.work)
     try:
         if not entry.turn or environment.carriers is None:
             try:
@@ -66,17 +66,12 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
                 process_memory.used()
         steps = _closing(steps_recorded(environment, entry.name, task_id, work, **arguments))
         try:
-            environment.carriers.carry(entry.queue, _function(entry.turn)(**arguments), steps)
+            environment.carriers.carry(entry.queue, imported(entry.turn)(**arguments), steps)
         except NotReady as error:
             return {"outcome": "asked for again later", "why": error.message}  # its row is as it was
         return {"outcome": "carried"}
     finally:
         connections.close_all()  # of this thread
-
-
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
 
 
 def _closing(steps: Iterator[float]) -> Iterator[float]:

@@ -29,9 +29,10 @@ Outcome = TaskRun.Outcome
 
 class Renew(Protocol):
     """What a task calls between two steps. It keeps the lease, and costs nothing most of the time; it raises `Stopping` when the
-    process ends or the lease was lost. `progress`: what the task has counted so far, shown while it runs."""
+    process ends or the lease was lost. `progress`: what the task has counted so far, shown while it runs. `comes_on`: this attempt
+    did what stays done, so those before it that ended in the middle count no more."""
 
-    def __call__(self, **progress: int | str) -> None: ...
+    def __call__(self, *, comes_on: bool = False, **progress: int | str) -> None: ...
 
 
 def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: str) -> Summary:
@@ -96,10 +97,13 @@ def _attempt(run: TaskRun) -> QuerySet[TaskRun]:
 def _renewer(environment: Environment, run: TaskRun) -> Renew:
     renewed_at = run.started_at
 
-    def renew(**progress: int | str) -> None:
+    def renew(*, comes_on: bool = False, **progress: int | str) -> None:
         nonlocal renewed_at
         if environment.stopping.is_set():
             raise Stopping("the worker is ending")
+        if comes_on and run.attempts > 1:  # whatever ended it before, it is past that
+            _attempt(run).update(attempts=1)
+            run.attempts = 1
         now = environment.now()
         if timedelta(0) <= now - renewed_at < RENEW_AFTER:
             return  # nobody else can have it yet

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 
 from admin_ui.access import page
+from messaging.late_imports import imported
 from tenants.sign_in.providers import providers_of
 
 
 @lru_cache(maxsize=64)
 def _view(module: str, name: str) -> Callable[..., HttpResponse]:
-    view: Callable[..., HttpResponse] = getattr(import_module(module), name)
+    view: Callable[..., HttpResponse] = imported(f"{module}:{name}")
     return view
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+
+from messaging.late_imports import imported
 
 
 class LazyView:
@@ -20,8 +21,7 @@ class LazyView:
 
     @cached_property
     def cls(self) -> Any:
-        module, _, name = self._target.partition(":")
-        return getattr(import_module(module), name)
+        return imported(self._target)
 
     @cached_property
     def _view(self) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from random import Random
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_SCAN
+from messaging.adminrpc.base import Answer, Method
+from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveEdit, RedriveFoundPage, RedriveMove, RedriveMoved, RedriveScan
 from messaging.broker.core.dead_letters.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
@@ -404,6 +407,48 @@ def test_a_worker_killed_between_two_destinations_moves_nothing_twice(
     assert run(environment)["state"] == "done"
     assert payloads(broker, ORIGINS["a"]) == [b"0", b"2", b"4"] and payloads(broker, ORIGINS["b"]) == [b"1", b"3", b"5"]
     assert RedriveOutcome.objects.exclude(target="").count() == 6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_is_killed_and_when_each_letter_has_one_place_and_one_outcome(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Nor is a job that comes on given up, however often its worker dies. `make way-back` does so with processes."""
+    chance, origins = Random(seed), [*ORIGINS.values(), "persistent://acme/kept/stock", "persistent://other/kept/orders"]
+    for topic in (DLQ, *origins[:3]):
+        broker.real.add(topic)
+    came_from = [chance.choice(origins) for _ in range(100)]
+    for number, origin in enumerate(came_from):
+        broker.real.publish_messages(DLQ, OutgoingMessage(b"%d" % number, {"REAL_TOPIC": origin}))
+    monkeypatch.setattr(task, "MOVE_ENTRIES", 7)
+    job(clock, target="")
+    kills = 0
+
+    def done(method: Method[Any, Any], request: Any) -> Answer:
+        nonlocal kills
+        before, after = chance.random() < 0.04, chance.random() < 0.04
+        kills += before or after
+        answer: Answer | None = None if before else broker.real.perform(method, request)
+        if answer is None or after:  # or it was done, and nobody was told
+            raise Killed
+        return answer
+
+    for method in (REDRIVE_SCAN, REDRIVE_PREPARE, REDRIVE_MOVE):
+        broker.divert(cast(Any, method), partial(done, method))
+    while RedriveJob.unscoped.get().state != "done":
+        try:
+            assert run(environment).get("state") == "done", "it was given up"
+        except Killed:
+            clock.advance(3600)
+            if chance.random() < 0.3:
+                broker.real.restart()
+    assert kills > environment.settings.task_attempts_max
+    for topic in origins[:3]:
+        assert payloads(broker, topic) == [b"%d" % number for number, origin in enumerate(came_from) if origin == topic]
+    assert list(RedriveOutcome.objects.order_by("ledger_id", "entry_id").values_list("target", flat=True)) == [
+        origin if origin != origins[3] else "" for origin in came_from
+    ]
+    assert RedriveJob.unscoped.get().left == came_from.count(origins[3])
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> S
             return {"job": "its tenant is gone"}
     begun, looked_at = row.moved, row.looked_at
     try:
-        while _step(environment, renew, row, begun):
+        while _step(environment, renew, row, begun, row.looked_at > looked_at):
             yield PACE_S if row.rate else 0.0
     except FINAL as error:
         with platform_scope():
@@ -76,11 +76,11 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> S
 
 
 @platform_scope()
-def _step(environment: Environment, renew: Renew, job: RedriveJob, begun: int) -> bool:
+def _step(environment: Environment, renew: Renew, job: RedriveJob, begun: int, comes_on: bool) -> bool:
     """Whether there is another."""
     if not _running(job):
         return False
-    renew(moved=job.moved - begun, looked_at=job.looked_at)
+    renew(comes_on=comes_on, moved=job.moved - begun, looked_at=job.looked_at)
     if job.pending is None:
         _plan(environment, job)
     _move(environment, job)
