@@ -9,12 +9,12 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from messaging.errors import Conflict, InvalidValue, NotFound
+from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
 from messaging.permissions.model import Action, user_role
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.actions.lasting import require_as_long
-from tenants.models import User, administrators
+from tenants.actions.lasting import end_of_right, require_as_long
+from tenants.models import Membership, User, administrators
 
 _PASSWORD_BYTES = 15  # of one that we make: 20 characters
 
@@ -117,10 +117,19 @@ def _keep_an_administrator(leaving: User) -> None:
 
 
 def require_may_sign_in_as(actor: Actor, user: User) -> None:
-    """Before the actor gets a password of somebody. Raises `NotAuthorized` where that would make them an administrator of the
-    platform for longer than they are one."""
+    """Before the actor gets a password of somebody. Raises `NotAuthorized` where they would have rights by it for longer than they
+    administer the platform: its administration, or a membership."""
+    end = end_of_right(actor, Action.SUPERUSER)
+    if end is None:
+        return
+    ends = list(Membership.unscoped.filter(user=user).values_list("expires_at", flat=True))
     if user.administers:
-        require_as_long(actor, Action.SUPERUSER, until=user.superuser_until)
+        ends.append(user.superuser_until)
+    if any(theirs is None or theirs > end for theirs in ends):
+        raise NotAuthorized(
+            f"you administer the platform until {end.isoformat()}, and {user.username} has rights for longer: they choose a "
+            "password by mail, or somebody who administers it for good gives them one"
+        )
 
 
 def _administrator_state(user: User) -> dict[str, object]:

@@ -13,6 +13,7 @@ from messaging.permissions.decision import allowed
 from messaging.permissions.model import Action, Principal, Resource
 from tenants import actions, feed
 from tenants.actions.grants import end_grants
+from tenants.actions.members import set_member
 from tenants.actions.people import (
     create_person,
     end_administrators,
@@ -116,7 +117,7 @@ def test_an_administrator_of_the_platform_for_a_day(world: World) -> None:
 
 
 def test_what_an_administrator_for_a_time_gives_lasts_no_longer(world: World) -> None:
-    """Nor do they get the password of somebody who administers the platform for longer."""
+    """Nor do they get the password of somebody who administers the platform, or is a member of a tenant, for longer."""
     for username in ("vera", "walter"):
         create_person(world.admin, username, new_password())
         set_administrator(world.admin, username, True, at(1 if username == "vera" else 2))
@@ -124,9 +125,13 @@ def test_what_an_administrator_for_a_time_gives_lasts_no_longer(world: World) ->
     with pytest.raises(NotAuthorized, match="nobody gives for longer"):
         create_person(vera, "yves", new_password(), superuser=True)
     assert not User.objects.filter(username="yves").exists()
-    for username in ("admin", "walter"):
-        with pytest.raises(NotAuthorized, match="nobody gives for longer"):
+    set_member(world.actor("olga"), "acme", "tom", "viewer", expires_at=at(1.5))
+    for username in ("admin", "walter", "olga", "tom"):  # a member of a tenant, too
+        with pytest.raises(NotAuthorized, match=f"{username} has rights for longer: they choose a password by mail"):
             set_password(vera, username, new_password())
+        set_password(world.admin, username, new_password())
+    set_member(world.actor("olga"), "acme", "tom", "viewer", expires_at=at(0.5))
+    set_password(vera, "tom", new_password())
     create_person(vera, "yves", new_password())
     for username in ("yves", "vera"):
         set_password(vera, username, new_password())
