@@ -15,11 +15,11 @@ from workers.billing.reports import plain_cell
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 NAMES_MAX = 10_000  # those that cost most; what is left has a line of its own a step
-COLUMNS = ("step", "from", "by", "name", "cost", "currency")
+COLUMNS = ("step", "from_utc", "by", "name", "cost", "currency")
 
 
 def written(question: costs.Question, form: str) -> str:
-    """`cost`: exact, in units of the currency; "" for what had no price. `from`: the first day of the step, UTC."""
+    """`cost`: exact, in units of the currency; "" for what had no price. `from_utc`: the first day of the step."""
     lines = io.StringIO()
     if form == "jsonl":
         lines.writelines(json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n" for line in _lines(question))

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from messaging.payloads.paths import Path, values_at
+from messaging.times import time_text
 from tenants.browsing.pages import MessageRow, MessagesPage, messages_read
 from tenants.browsing.query import LIMIT_MAX, MessageQuery, message_place
 
 MESSAGES_MAX = 1_000
 BYTES_MAX = 8 << 20
 SECONDS_MAX = 10.0
-FACTS = ("message_id", "publish_time_ms", "key", "producer", "size_bytes", "format")
+FACTS = ("message_id", "publish_time_ms", "publish_time_utc", "key", "producer", "size_bytes", "format")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet would compute
 
 
@@ -57,7 +58,8 @@ def export_messages(
 def _cells(row: MessageRow, columns: Sequence[tuple[str, Path]]) -> list[str]:
     found = [", ".join(map(_text, list(values_at(row.value, path))[:5])) if row.decoded else "" for _, path in columns]
     payload = _text(row.value) if row.decoded else row.text or row.payload_base64
-    facts = [_text(getattr(row, name)) for name in FACTS]
+    named = {"publish_time_utc": time_text(row.publish_time_ms)}
+    facts = [named.get(name) or _text(getattr(row, name)) for name in FACTS]
     return [_harmless(cell) for cell in (*facts, _text(row.properties), *found, payload)]
 
 

@@ -104,6 +104,7 @@ def test_costs_as_files_add_up_to_what_the_page_shows(march: Invoice, browse: Br
     assert f"{sum(Decimal(line['cost']) for line in lines):.2f}" == "35.70"
     rows = list(csv.DictReader(exported(browse("owner"), format="csv").splitlines()))
     assert [tuple(row.values()) for row in rows] == [tuple(line.values()) for line in lines]
+    assert rows[0]["from_utc"].startswith("2026-03-"), "each line says in which zone its day begins"
     assert "globex" not in exported(browse("owner"), tenant="globex", by="tenant", format="csv")
     assert "acme" not in exported(browse("stranger"), tenant="acme", format="csv")
     page = costs(browse("owner"), by="topic")

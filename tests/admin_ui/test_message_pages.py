@@ -14,6 +14,7 @@ from admin_ui.views import message_files, messages
 from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.permissions.model import Action
+from messaging.times import time_text
 from tenants.access import platform_actor
 from tenants.actions import set_custom_role, set_member, set_policies
 from tenants.browsing import export
@@ -119,6 +120,8 @@ def test_what_was_found_is_downloaded_and_that_is_recorded(browse: Browse, broke
         ["1", '\'=HYPERLINK("x")'],
         ["-2", "ü"],
     ]
+    first = dict(zip(rows[0], rows[1], strict=True))
+    assert first["publish_time_utc"] == time_text(int(first["publish_time_ms"])) and first["publish_time_utc"].endswith("Z")
     assert AuditRecord.unscoped.filter(action="message.export").count() == 2
     address = first_id(text(owner, PAGE))
     payload = owner.get(f"{PAGE}/{address}/payload")

@@ -116,6 +116,7 @@ def contents_of(report: Report, question: costs.Question) -> dict[str, bytes]:
         "first": report.first.isoformat(),
         "last": report.last.isoformat(),
         "made_at": report.made_at.isoformat(),
+        "time_zone": "UTC",  # of the days
         "runs": report.runs,
     }
     return {
@@ -143,7 +144,7 @@ def rows_of(question: costs.Question) -> list[ReportRow]:
 def _csv(rows: list[ReportRow]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(("day", "name", "meter", "quantity", "cost", "currency"))
+    writer.writerow(("day_utc", "name", "meter", "quantity", "cost", "currency"))
     writer.writerows((row.day, plain_cell(row.name), row.meter, row.quantity, row.cost, row.currency) for row in rows)
     return text.getvalue().encode()
 

@@ -15,7 +15,7 @@ from workers.billing.usage import METER_NAMES
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 LEVELS = ("tenant", "namespace", "topic")
-COLUMNS = ("day", "hours_computed", "tenant", "namespace", "topic", *METER_NAMES)
+COLUMNS = ("day_utc", "hours_computed", "tenant", "namespace", "topic", *METER_NAMES)
 DAYS_MAX = 400  # of usage or costs that may be asked for at once
 PIECE_CHARACTERS = 64_000
 Line = tuple[str | int, ...]

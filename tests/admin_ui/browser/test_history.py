@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from messaging.history.points import HOUR_MS, MINUTE_MS
 from messaging.times import time_text
-from tenants.models import Tenant
+from tenants.models import Tenant, User
 from tests.support.told_history import minutes, tell
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
@@ -58,6 +58,26 @@ def test_a_part_is_selected_with_the_mouse_and_the_address_has_it(visit: Callabl
     page.go_back()
     expect(page).to_have_url(re.compile(re.escape(time_text(begin_ms)[:16])))
     expect(page.locator("#history-span")).to_contain_text("83% of it is known")
+
+
+def test_charts_and_handles_show_the_time_zone_that_was_chosen(visit: Callable[..., Page]) -> None:
+    """They showed that of the browser, beside times of the other."""
+    page = visit("owner", "/tenants")
+    User.objects.filter(username="owner").update(time_zone="Asia/Kolkata")
+    page.goto(address(past()))
+    box = page.locator("[data-chart=messages] .history-plot svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.755, box["y"] + 20)
+    expect(page.locator("[data-read-of=messages]")).to_contain_text("GMT+5:30")
+    dragged = """() => {
+      document.body.insertAdjacentHTML("beforeend", '<form><input type="range" data-handle><output id="under"></output></form>');
+      const handle = document.querySelector("form:last-of-type > [data-handle]");
+      Object.assign(handle, { min: 0, max: 2e12, value: 1767225600000 });
+      handle.dispatchEvent(new Event("input", { bubbles: true }));
+    }"""
+    page.evaluate(dragged)
+    expect(page.locator("#under")).to_contain_text("5:30:00")
+    expect(page.locator("#under")).to_contain_text("GMT+5:30")
 
 
 def test_a_part_is_selected_with_the_keyboard_and_said(visit: Callable[..., Page]) -> None:

@@ -112,7 +112,7 @@ def test_usage_of_each_day_sums_to_what_was_billed_to_the_last_byte(invoice: Inv
     assert [(line["namespace"], line["topic"]) for line in lines()] == [("acme/orders", ""), ("acme/sensors", "")]
     use(Tenant(name="acme", uid=Tenant.unscoped.get(name="acme").uid), MARCH + 24 * HOUR, topic="orders/=SUM(A1)", bytes_in=1)
     csv = b"".join(caller("tom")("GET", f"{A}/usage/days?{march}&by=topic").streaming_content).decode()
-    assert csv.startswith("day,hours_computed,tenant,namespace,topic,messages_in,bytes_in")
+    assert csv.startswith("day_utc,hours_computed,tenant,namespace,topic,messages_in,bytes_in")
     assert f"2026-03-01,2,acme,acme/orders,persistent://acme/orders/new,3000000,{12 * GIB}" in csv
     for wrong in ("by=key", "format=xml", "first=x"):
         assert caller("tom")("GET", f"{A}/usage/days?{wrong}").status_code == 400

@@ -52,11 +52,12 @@ def test_a_report_is_made_once_when_its_days_are_computed(acme: Tenant, work: Wo
     assert (report.first, report.last, report.runs) == (date(2026, 3, 2), date(2026, 3, 8), ["run-1"])
     folder = reports.folder_of(settings_of(), report.pk)
     rows = list(csv.DictReader(io.StringIO((folder / "report.csv").read_text())))
+    assert rows[0]["day_utc"] == "2026-03-02"
     assert len(rows) == 7 * 3 and {row["name"] for row in rows} == {"persistent://acme/orders/new"}
     costs = [row["cost"] for row in rows if row["meter"] == "bytes_in"]
     assert costs == ["3.2"] * 7  # 32.00 over ten days in proportion to quantity
     parsed = json.loads((folder / "report.json").read_text())
-    assert parsed["runs"] == ["run-1"] and len(parsed["rows"]) == len(rows)
+    assert parsed["time_zone"] == "UTC" and parsed["runs"] == ["run-1"] and len(parsed["rows"]) == len(rows)
     assert sum(batch.num_rows for batch in read_parquet(folder / "report.parquet")) == len(rows)
     page = (folder / "report.html").read_text()
     assert "22.40 EUR" in page and page.count("<rect") == 7

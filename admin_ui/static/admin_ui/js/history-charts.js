@@ -1,12 +1,12 @@
 // Charts of history: says what is under the pointer, and makes a span that is dragged, or selected by keyboard, the address of the page.
 // The server draws; without this script the charts are there, and the forms above them.
 
-import { UNKNOWN, bytes, count, locale, rate } from "./format.js";
+import { UNKNOWN, bytes, count, moment, rate, timeZone } from "./format.js";
 import { say } from "./words.js";
 
 const source = document.getElementById("history-data");
 const said = document.getElementById("history-said");
-for (const zone of document.querySelectorAll("[data-zone]")) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+for (const zone of document.querySelectorAll("[data-zone]")) zone.textContent = timeZone;
 
 const FORMS = {
   rate: (value) => `${rate(value)}/s`,
@@ -24,7 +24,7 @@ const FORMS = {
 };
 
 function when(ms) {
-  return new Date(ms).toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
+  return moment(ms);
 }
 
 class Brush {
@@ -140,7 +140,7 @@ if (source) {
 document.addEventListener("input", (event) => {
   if (!(event.target instanceof HTMLInputElement) || !event.target.matches("[data-handle]")) return;
   const ms = Number(event.target.value);
-  const text = new Date(ms).toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
+  const text = moment(ms, true);
   event.target.form.querySelector("output").textContent = text;
   event.target.setAttribute("aria-valuetext", text);
 });
