@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from django.conf import settings as django_settings
@@ -94,3 +95,20 @@ def test_budgets_and_reports_fit_the_screen(visit: Callable[..., Page]) -> None:
         assert page.evaluate(OFF_SCREEN) == []  # each row is a card, and no number is to be scrolled to
         expect(page.get_by_role("cell").first).to_be_visible()
         page.set_viewport_size(LAPTOP)
+
+
+def test_the_chart_of_costs_is_read_on_a_phone(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants", viewport=PHONE)
+    acme, now = Tenant.unscoped.get(name="acme"), datetime.now(UTC)
+    start, _ = month_of(now)
+    with_plan(acme, {**PLAN, "in_force_from": start.isoformat()}, start)
+    use(acme, start, bytes_in=500 * GIB, messages_in=40, messages_out=7)
+    refresh(acme, start, now)
+    page.goto("/costs?span=90-days&by=topic")
+    labels = page.locator(".cost-axis text:visible")
+    boxes = [box for index in range(labels.count()) if (box := labels.nth(index).bounding_box())]
+    assert len(boxes) > 1 and all(box["height"] >= 9 for box in boxes)
+    assert all(one["x"] + one["width"] < other["x"] for one, other in pairwise(boxes))
+    assert boxes[-1]["x"] + boxes[-1]["width"] <= PHONE["width"]
+    lefts = page.locator("td.used").first.locator("span").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
+    assert len(lefts) == 3 and len(set(lefts)) == 1
