@@ -7,6 +7,7 @@ does not exist; one who may see the tenant but not perform the action gets 403. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import urlencode
@@ -28,6 +29,7 @@ from admin_ui.time_zones import in_zone_of
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
+from tenants.actions.lasting import end_of_right
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import deny
 from tenants.http.request_state import state_of
@@ -110,6 +112,11 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
         return NOT_VISIBLE
     with tenant_scope(resource.tenant):
         return 0 if exists(resource) else NOT_VISIBLE
+
+
+def websocket_right_ends(scope: dict[str, Any], name: str) -> datetime | None:
+    """When the right by which the WebSocket of this scope continues ends by itself; None: it does not. Blocks."""
+    return end_of_right(actor_of_user(scope["user"]), CONSOLE["WEBSOCKET", name], resource_of(scope["url_route"]["kwargs"]))
 
 
 def _user_of(session: SessionBase | None, user_id: int) -> User | None:

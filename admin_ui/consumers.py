@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 import msgspec
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils import timezone
 from msgspec import Meta
 
-from admin_ui.access import websocket_refusal
+from admin_ui.access import websocket_refusal, websocket_right_ends
 from admin_ui.addresses import full_name
 from admin_ui.live.hub import Feed, FeedStatus, LiveHub
 from admin_ui.live.rights import RightsWatch
@@ -36,6 +39,8 @@ from messaging.protocol.names import parse_topic
 from tenants.http.threads import in_database_thread
 
 CHECK_AGAIN_S = 10.0  # what no record tells of, such as the end of a session, is noticed after that long
+_END_S_MIN = 0.05  # what ends this moment has ended then
+_ROUTE = "console:namespace_live"
 MESSAGE_BYTES_MAX = 65_536
 TOO_MANY = 4429
 _WATCHED: Any = Annotated[list[str], Meta(min_length=1, max_length=WATCHED_MAX)]  # names of topics
@@ -65,7 +70,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             await self.close(TOO_MANY)
             return
         await self.accept()
-        refused = await self._refusal()
+        refused, _ = await self._refusal()
         if not refused and not self.watchers().sign_in(self, self.scope["user"].pk):
             refused = TOO_MANY
         if refused:
@@ -120,10 +125,16 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             asked.set_result(LiveAsked(namespace=namespace, rows_max=rows, words=words, after=after))
         return asked
 
-    async def _refusal(self) -> int:
-        """0, or the code to close with."""
-        code: int = await in_database_thread(websocket_refusal)(self.scope, "console:namespace_live")
-        return code
+    async def _refusal(self) -> tuple[int, float]:
+        """0, or the code to close with; and after how many seconds to look again, at the latest."""
+        look: Callable[[], Awaitable[tuple[int, datetime | None]]] = in_database_thread(self._look)
+        code, ends = await look()
+        to_end_s = self.check_again_s if ends is None else max(_END_S_MIN, (ends - timezone.now()).total_seconds())
+        return code, min(self.check_again_s, to_end_s)
+
+    def _look(self) -> tuple[int, datetime | None]:
+        code = websocket_refusal(self.scope, _ROUTE)
+        return code, None if code else websocket_right_ends(self.scope, _ROUTE)
 
     @staticmethod
     def rights() -> RightsWatch:
@@ -136,13 +147,13 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             pump = asyncio.create_task(self._pump(), name="live page states")
             try:
                 while not pump.done():
-                    refused = await self._refusal()  # first of all for what changed since the page was let in
+                    refused, again_s = await self._refusal()  # first of all for what changed since the page was let in
                     if refused:
                         await self.close(refused)
                         return
                     changed = asyncio.create_task(reader.changed.wait())
                     try:
-                        await asyncio.wait((pump, changed), timeout=self.check_again_s, return_when=asyncio.FIRST_COMPLETED)
+                        await asyncio.wait((pump, changed), timeout=again_s, return_when=asyncio.FIRST_COMPLETED)
                     finally:  # also when the page is left
                         changed.cancel()
                     reader.changed.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
 from django.test import Client
+from django.utils import timezone
 
 from admin_ui import routing
 from admin_ui.consumers import TOO_MANY, NamespaceLiveConsumer
@@ -233,6 +235,15 @@ async def test_what_is_taken_away_ends_the_feed(connect: Connect, monkeypatch: p
     await Membership.unscoped.filter(user__username="teammate").adelete()
 
     assert await socket.closed() == 4404
+
+
+async def test_a_membership_that_ends_by_itself_ends_the_feed_then(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No record says so at that moment, and a contractor's page went on for ten seconds."""
+    monkeypatch.setattr(NamespaceLiveConsumer, "check_again_s", 600.0)
+    ends = timezone.now() + timedelta(seconds=1)
+    await Membership.unscoped.filter(user__username="teammate").aupdate(expires_at=ends)
+    assert await (await connect("teammate")).closed() == 4404
+    assert timezone.now() >= ends
 
 
 async def test_a_change_that_is_recorded_ends_the_feed_at_once(connect: Connect) -> None:
