@@ -12,6 +12,7 @@ from messaging.client.consuming.acks import AckTracker, Delivered
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.interceptors import active_changed
 from messaging.client.consuming.options import ConsumerOptions
+from messaging.client.consuming.questions import answer_to
 from messaging.client.consuming.receipts import Receipts
 from messaging.client.consuming.redelivery import Entry, Schedule
 from messaging.client.consuming.requests import seek_request, signed, subscribe_request
@@ -22,7 +23,7 @@ from messaging.client.message import EARLIEST, LATEST, Message, MessageId
 from messaging.client.reopening import Reopening
 from messaging.client.schemas import Schema
 from messaging.client.timing import Timing
-from messaging.client.wire.connection import Connection
+from messaging.client.wire.connection import Connection, Request
 from messaging.client.wire.connections import Connections
 from messaging.errors import MagnetarError, TopicNotFound
 from messaging.protocol import frames
@@ -231,18 +232,21 @@ class TopicConsumer:
     async def last_message_id(self) -> MessageId:
         """Entry -1: the topic is empty."""
         request = pb.GetLastMessageId(consumer_id=self._id, request_id=0)
-        command = await (await self._connected()).request(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
+        command = await self._answer_to(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
         last = command.get_last_message_id_response.last_message_id
         return MessageId(signed(last.ledger_id), signed(last.entry_id), last.batch_index, last.partition)
 
     async def schema_of(self, version: bytes) -> pb.Schema:
         """A version of the topic's schema. Raises the broker's error."""
         request = pb.GetSchema(topic=self.topic, schema_version=version, request_id=0)
-        command = await (await self._connected()).request(Command.GET_SCHEMA, "get_schema", request)
+        command = await self._answer_to(Command.GET_SCHEMA, "get_schema", request)
         answer = command.get_schema_response
         if answer.HasField("error_code"):
             raise from_wire(answer.error_code, answer.error_message)
         return answer.schema
+
+    async def _answer_to(self, kind: pb.Command.Type, field: str, request: Request) -> pb.Command:
+        return await answer_to(kind, field, request, self._connected, self._services.timing, self._services.open_timeout_s)
 
     async def unsubscribe(self, *, force: bool) -> None:
         request = pb.Unsubscribe(consumer_id=self._id, request_id=0, force=force)

@@ -11,13 +11,23 @@ from messaging.client.message import MessageId
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.client.scripted import ScriptedBroker
-from tests.messaging.client.scripted_consumers import TOPIC, deliver, reopened
+from tests.messaging.client.scripted_consumers import TOPIC, close_consumer, deliver, reopened
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def broker() -> ScriptedBroker:
     return ScriptedBroker()
+
+
+async def ended(broker: ScriptedBroker, asking: asyncio.Task[dict[str, MessageId]]) -> None:
+    """However often it waits in between."""
+
+    def is_over() -> bool:
+        broker.time.move(1.0)
+        return asking.done()
+
+    await eventually(is_over)
 
 
 async def test_a_part_of_a_batch_has_no_receipt_after_a_seek(broker: ScriptedBroker) -> None:
@@ -198,6 +208,44 @@ async def test_a_reader_has_no_message_where_the_last_cannot_be_read(broker: Scr
         await reader.read()
         await eventually(lambda: bool(broker.acks))
         assert not await reader.has_message()
+
+
+@pytest.mark.parametrize("refusal", [6, 13])
+async def test_where_a_topic_ends_is_asked_again_after_it_moved(broker: ScriptedBroker, refusal: int) -> None:
+    """Seen: the broker that had it had closed the consumer, and the question crossed that on its way."""
+    asked: list[int] = []
+
+    def answer(command: pb.Command) -> bytes:
+        request_id = command.get_last_message_id.request_id
+        asked.append(request_id)
+        if len(asked) == 1:
+            close_consumer(broker)
+            return frames.error(request_id, refusal, "consumer 1 is not open on this connection: subscribe again")
+        last = pb.MessageId(ledger_id=1, entry_id=2)
+        response = pb.GetLastMessageIdResponse(request_id=request_id, last_message_id=last)
+        return frames.command(pb.Command.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=response)
+
+    broker.answers[pb.Command.GET_LAST_MESSAGE_ID] = answer
+    async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
+        asking = asyncio.create_task(consumer.last_message_ids())
+        await reopened(broker, 2)
+        await ended(broker, asking)
+        assert [last.entry_id for last in (await asking).values()] == [2] and len(asked) == 2
+
+
+@pytest.mark.parametrize(("refusal", "error"), [(4, errors.NotAuthorized), (6, errors.NotReady)])
+async def test_a_question_that_is_refused_for_good_ends(
+    broker: ScriptedBroker, refusal: int, error: type[errors.MagnetarError]
+) -> None:
+    def refuse(command: pb.Command) -> bytes:
+        return frames.error(command.get_last_message_id.request_id, refusal, "no")
+
+    broker.answers[pb.Command.GET_LAST_MESSAGE_ID] = refuse
+    async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
+        asking = asyncio.create_task(consumer.last_message_ids())
+        await ended(broker, asking)
+        with pytest.raises(error, match="no"):
+            await asking
 
 
 async def test_an_id_is_no_place_to_begin_at_in_several_partitions(broker: ScriptedBroker) -> None:
