@@ -29,6 +29,7 @@ SEEDS ?= 200
 STEPS ?= 1000000
 CALLS ?= 100000
 ORDERS ?= 1000
+SHARE ?= 10
 SEED ?= 1
 PAGES ?= 0
 
@@ -88,6 +89,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 .PHONY: api-campaign
 api-campaign: setup $(VENV)/.installed-test ## make up 100,000 requests from the OpenAPI document and hold the answers against it; CALLS=10000 SEED=7
 	API_CALLS=$(CALLS) API_SEED=$(SEED) $(BIN)/python -m pytest -q -n 2 tests/tenants/rest/test_openapi.py -k answers_fit $(ARGS)
+
+.PHONY: properties
+properties: setup $(VENV)/.installed-test ## try 25 times as many random examples of each property as the tests do; SHARE=100, ARGS="tests/messaging -k cursor"
+	EXAMPLES_SHARE=$(SHARE) $(BIN)/python -m pytest -q -n 2 --timeout 0 -m hypothesis $(ARGS)
 
 .PHONY: accessibility
 accessibility: setup $(VENV)/.installed-test ## look at every page of the console with axe, in light and dark, wide and on a phone

@@ -17,6 +17,7 @@ import pytest
 from tests.support import dividing, open_transports
 from tests.support.databases import forget_broker, other_database
 from tests.support.dividing import when_the_group_ends
+from tests.support.examples import examples
 from tests.support.failed_tests import Alone, FailedTests
 from tests.support.storage import faults
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
 # so that a submission is judged by itself; elsewhere each run looks at new ones.
-hypothesis.settings.register_profile("magnetar", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.register_profile("magnetar", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=examples())
 hypothesis.settings.load_profile("magnetar")
 
 ROOT = Path(__file__).resolve().parents[1]

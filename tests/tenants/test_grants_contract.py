@@ -24,6 +24,7 @@ from tenants.grants import DatabaseGrants
 from tenants.models import Grant, Namespace, SubscriptionGrant, Tenant, User
 from tenants.rest.tenants import visible_tenants as api_visible
 from tenants.scoping import platform_scope
+from tests.support.examples import examples
 from tests.tenants.world import World
 
 TENANTS = ("public", "acme")
@@ -103,7 +104,7 @@ def both(world: Granted, monkeypatch: pytest.MonkeyPatch) -> tuple[ControlView, 
     return view, DatabaseGrants(anonymous_public=True)
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WORLDS)
 def test_both_decide_alike(db: None, monkeypatch: pytest.MonkeyPatch, world: Granted) -> None:
     with monkeypatch.context() as patch:

@@ -16,6 +16,7 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.resolution import defaults
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
+from tests.support.examples import examples
 
 BROKER = defaults(Settings())
 NAMESPACES = ("acme/a", "acme/b", "other/a")
@@ -90,7 +91,7 @@ CHANGES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(changes=st.lists(CHANGES, min_size=1, max_size=8), name=st.sampled_from(sorted(POLICIES)), full=st.booleans())
 def test_the_nearest_level_wins(changes: list[tuple[str, str, Any, Any]], name: str, full: bool) -> None:
     view, model = ControlView(superuser_roles=(), policy_defaults=BROKER, anonymous_public=False), Model()
@@ -121,7 +122,7 @@ def check(view: ControlView, model: Model, name: str) -> None:
                 assert view.policy_of_subscription(name, part, subscription) == model.value(name, part, subscription)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(), deadline=None)
 @given(tenant=HELD, namespace=HELD, topic=HELD, subscription=HELD)
 def test_shown_policies_are_those_in_force(
     tenant: dict[str, Any], namespace: dict[str, Any], topic: dict[str, Any], subscription: dict[str, Any]

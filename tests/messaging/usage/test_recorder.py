@@ -24,6 +24,7 @@ from messaging.usage_schema import (
     SUBSCRIPTION,
     TENANT,
 )
+from tests.support.examples import examples
 
 NOON_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 TOPIC = "persistent://acme/orders/new"
@@ -183,7 +184,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(start=st.integers(0, HOUR_MS - 1), steps=_steps)
 def test_whatever_happens_sums_are_totals_and_sequences_have_no_gap(start: int, steps: list) -> None:  # type: ignore[type-arg]
     now_ms = NOON_MS + start

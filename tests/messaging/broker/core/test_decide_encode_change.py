@@ -21,6 +21,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
+from tests.support.examples import examples
 from tests.support.worlds.subscription_world import World
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
@@ -79,7 +80,7 @@ def test_every_method_of_a_cursor_is_in_the_table() -> None:
     assert public == CURSOR.keys() | READING | slots
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(CALLS)
 def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[tuple[str, tuple[Any, ...]]]) -> None:
     ledger_list = LedgerList([(3, 40), (5, -1), (6, 40), (8, 12)])
@@ -154,7 +155,7 @@ def whole_state(subscription: Subscription) -> tuple[Any, ...]:
     return state_of(subscription.cursor), subscription.read_position, held_entries, again, counts
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(SUBSCRIPTION_CALL, min_size=1, max_size=12), st.sampled_from([SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE]))
 def test_a_subscription_raises_and_stays_or_its_deltas_make_the_new_state(
     calls: list[tuple[str, tuple[Any, ...]]], kind: SubscriptionType

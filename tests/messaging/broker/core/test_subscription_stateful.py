@@ -11,6 +11,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
+from tests.support.examples import examples
 from tests.support.subscription_machine import PICK, AnySubscription
 from tests.support.worlds.subscription_world import World, counted
 
@@ -196,4 +197,4 @@ TestShared = SharedMachine.TestCase
 TestFailover = FailoverMachine.TestCase
 TestExclusive = ExclusiveMachine.TestCase
 for case in (TestShared, TestFailover, TestExclusive):
-    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    case.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -29,6 +29,7 @@ from messaging.broker.runtime.feed import store as feed_store
 from messaging.broker.runtime.feed.follower import FeedFollower
 from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import StorageFailed
+from tests.support.examples import examples
 
 PAGE_ENTITIES = 2
 Truth = dict[tuple[str, str], dict[str, Any]]
@@ -275,6 +276,6 @@ def test_any_sequence_of_failures(monkeypatch: Any) -> None:
     run_state_machine_as_test(
         Following,
         settings=settings(
-            max_examples=40, stateful_step_count=40, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(40), stateful_step_count=40, deadline=None, database=None, suppress_health_check=list(HealthCheck)
         ),
     )

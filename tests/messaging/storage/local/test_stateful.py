@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from messaging.storage.ledger_store import SPARSE, Fence, LedgerWriter, NoSuchEntry, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from tests.support.examples import examples
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import started
 
@@ -192,5 +193,8 @@ class LocalStoreMachine(RuleBasedStateMachine):
 
 TestLocalStore = LocalStoreMachine.TestCase
 TestLocalStore.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -12,6 +12,7 @@ from messaging.storage.ledger_store import (
     DiskFull,
     StoreError,
 )
+from tests.support.examples import examples
 from tests.support.storage.cursor_world import World
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
 from tests.support.waiting import eventually
@@ -170,7 +171,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(STEPS)
 def test_no_end_loses_what_was_durable(steps: list[tuple[str, int]]) -> None:
     async def run() -> None:

@@ -18,6 +18,7 @@ from messaging.storage.block_header import BlockHeader
 from messaging.storage.ledger_store import EARLIEST, DiskFull, Position
 from messaging.storage.managed.retention import NOTHING, Retention
 from messaging.storage.meta_store import TopicRecord
+from tests.support.examples import examples
 from tests.support.storage.log_and_cursors_model import HOUR_MS, NAME, SUBSCRIPTIONS, Block, Entry, LogAndCursorsModel
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
 from tests.support.waiting import eventually
@@ -235,5 +236,8 @@ class LogAndCursors(LogAndCursorsModel):
 
 TestLogAndCursors = LogAndCursors.TestCase
 TestLogAndCursors.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

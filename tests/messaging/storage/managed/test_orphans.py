@@ -21,6 +21,7 @@ from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import NOTHING
 from messaging.storage.meta_store import LedgerRecord, PartitionedRecord, TopicRecord
 from messaging.storage.recycled_topic import RecycledTopic
+from tests.support.examples import examples
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.managed_world import NAME, World
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
@@ -273,7 +274,7 @@ async def test_an_orphan_that_its_owner_deletes_meanwhile_may_be_deleted_twice(r
     assert not await after.ids() & set(ledger_ids)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["named", "orphan", "cursor", "gone"])), max_size=40),
     st.lists(st.sampled_from(["named", "orphan"]), max_size=10),

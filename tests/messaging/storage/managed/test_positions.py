@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from tests.support.examples import examples
 from tests.support.storage.managed_world import World
 
 TURNS = 20  # of the loop, after which everything that does not wait for a test has happened
@@ -146,5 +147,5 @@ class Positions(RuleBasedStateMachine):
 
 TestPositions = Positions.TestCase
 TestPositions.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60), stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -26,6 +26,7 @@ from messaging.broker.core.delayed.run_format import (
 from messaging.broker.core.delayed.run_index import MERGED_RUNS, RunIndex
 from messaging.broker.core.delayed.run_jobs import BLOCK_ENTRIES, Directory
 from messaging.storage.ledger_store import Position
+from tests.support.examples import examples
 from tests.support.run_disk import RunDisk
 
 START_MS = 1_790_000_000_000
@@ -176,7 +177,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndex = IndexMachine.TestCase
-TestIndex.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestIndex.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 
 
 def test_runs_stay_few() -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import Position
+from tests.support.examples import examples
 from tests.support.worlds.delayed_world import DelayedWorld, taken
 
 NAMES = ("a", "b", "c")
@@ -222,4 +223,4 @@ class DelayedMachine(RuleBasedStateMachine):
 
 
 TestDelayed = DelayedMachine.TestCase
-TestDelayed.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestDelayed.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -17,6 +17,7 @@ from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode, KeySha
 from messaging.broker.core.dispatch.selectors.selector import owner_of, slot_of
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
+from tests.support.examples import examples
 from tests.support.subscription_machine import PICK, AnySubscription
 from tests.support.worlds.subscription_world import World, counted
 
@@ -213,5 +214,5 @@ TestSticky = StickyMachine.TestCase
 TestOutOfOrder = OutOfOrderMachine.TestCase
 TestFarLookAhead = FarLookAheadMachine.TestCase
 for case in (TestConsistentHashing, TestHashRange, TestSticky, TestOutOfOrder, TestFarLookAhead):
-    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    case.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 del case

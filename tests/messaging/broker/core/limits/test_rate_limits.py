@@ -21,6 +21,7 @@ from messaging.broker.core.limits.rate_limits import (
     RateLimit,
     Throttle,
 )
+from tests.support.examples import examples
 from tests.support.worlds.rate_world import RateWorld, Sender, level
 
 
@@ -140,7 +141,7 @@ def test_many_senders_at_a_low_rate_all_have_their_turn() -> None:
     assert sorted(sum(count for _, count in sender.sent) for sender in crowd)[0] >= 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     rate=st.sampled_from([0.5, 1, 10, 333, 5_000]),
     batches=st.lists(st.integers(1, 40), min_size=1, max_size=60),
@@ -164,7 +165,7 @@ def test_never_over_the_limit_in_any_window(rate: float, batches: list[int], gap
             assert total <= rate * (end_s - begin_s) + slack + 1e-6
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     limits=st.lists(st.tuples(st.sampled_from([20, 300, 4000, 0]), st.sampled_from([2_000, 90_000, 0])), min_size=1, max_size=4),
     late_s=st.sampled_from([0.0, 0.02]),

@@ -11,6 +11,7 @@ from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 from messaging.storage.managed.retention import NOTHING, Retention, droppable
 from messaging.storage.meta_store import LedgerRecord
+from tests.support.examples import examples
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=6)
 
@@ -47,7 +48,7 @@ def left_of(cursor: Cursor, ledger_list: LedgerList) -> list[Position]:
     return positions
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), SIZES)
 def test_unacknowledged_entries_stay_the_same(data: st.DataObject, sizes: list[int]) -> None:
     ledger_list, ledgers, cursor = list_of(sizes), records(sizes), Cursor(EARLIEST)

@@ -13,6 +13,7 @@ from messaging.broker.core.producers.producer_table import WAITING_MAX, Producer
 from messaging.errors import ProducerBusy, ProducerFenced
 from messaging.limits.sizes import INT64_MAX
 from tests.support.clients.producer_sink import ProducerEnd
+from tests.support.examples import examples
 
 SHARED, EXCLUSIVE = AccessMode.SHARED, AccessMode.EXCLUSIVE
 WAITING, FENCING = AccessMode.WAIT_FOR_EXCLUSIVE, AccessMode.EXCLUSIVE_WITH_FENCING
@@ -275,5 +276,5 @@ class Producers(RuleBasedStateMachine):
         assert not self.waiting or members  # nobody waits for a topic that is free
 
 
-Producers.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Producers.TestCase.settings = settings(max_examples=examples(), stateful_step_count=40, deadline=None)
 TestProducers = Producers.TestCase

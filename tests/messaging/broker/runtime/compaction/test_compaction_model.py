@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.storage.managed.retention import NOTHING
 from tests.support.compacting import Keyed, Killed, LoopCalls, Seen, batch, compact, keyed, publish, read_all, topic_of
+from tests.support.examples import examples
 from tests.support.worlds.broker_world import BrokerWorld
 
 pytestmark = pytest.mark.asyncio
@@ -58,7 +59,7 @@ def values(seen: list[Seen]) -> list[Keyed]:
     return [(one.key, one.value) for one in seen]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 async def test_a_compacted_read_is_the_model(world: BrokerWorld, tmp_path: Path, steps: list[object]) -> None:
     model, service = Model(), world.service

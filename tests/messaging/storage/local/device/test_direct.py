@@ -21,6 +21,7 @@ from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import BufferPool
 from messaging.storage.local.device.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.device.disk import DiskFile, OsDisk, OsFile
+from tests.support.examples import examples
 from tests.support.storage.ledger_entries import Results, read_all
 from tests.support.storage.owning import started
 
@@ -79,7 +80,7 @@ class AtOnce(AioContext):
         done(None)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150), deadline=None)
 @given(writes)
 def test_a_direct_write_ends_with_zeros_to_the_end_of_the_page(
     file: OsFile, steps: list[tuple[str, int, int, list[int], int]]
@@ -116,7 +117,7 @@ def test_a_direct_write_ends_with_zeros_to_the_end_of_the_page(
     assert not any(began)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
 @given(st.integers(0, FILE_BYTES - 1), st.integers(1, FILE_BYTES))
 def test_a_read_past_the_page_cache_returns_what_stands_there(file: OsFile, offset: int, size: int) -> None:
     file.write([pattern(FILE_BYTES, 7)], 0)

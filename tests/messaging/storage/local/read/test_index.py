@@ -18,6 +18,7 @@ from messaging.storage.local.read.index import EntryIndex
 from messaging.storage.local.reclaim.dead_bytes import bytes_by_segment
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
+from tests.support.examples import examples
 from tests.support.storage.fake_disk import FakeDisk
 
 RECORD_BYTES = 100
@@ -65,7 +66,7 @@ class Segments:
 PRESENCE = st.lists(st.dictionaries(st.integers(1, 4), st.integers(1, 3), max_size=4), min_size=1, max_size=24)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRESENCE, st.randoms(use_true_random=False))
 def test_every_entry_is_found_where_it_is(presence: list[dict[int, int]], random: Random) -> None:
     world = Segments()
@@ -85,7 +86,7 @@ def test_every_entry_is_found_where_it_is(presence: list[dict[int, int]], random
         assert locator.locate(ledger_id, state.last_entry + 1, state.created_segment, state.last_segment) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRESENCE, st.sets(st.integers(1, 24)), st.randoms(use_true_random=False))
 def test_with_segments_lost_the_rest_is_found(presence: list[dict[int, int]], lost: set[int], random: Random) -> None:
     world = Segments()
@@ -105,7 +106,7 @@ def test_with_segments_lost_the_rest_is_found(presence: list[dict[int, int]], lo
             assert place.table[0] > entry, "the next one that there is"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(PRESENCE, st.sets(st.integers(1, 24)))
 def test_a_deleted_ledger_is_counted_off_wherever_it_is(presence: list[dict[int, int]], lost: set[int]) -> None:
     world = Segments()
