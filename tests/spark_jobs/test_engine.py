@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import replace
 
 import pytest
 
+from spark_jobs import hourly_usage
 from spark_jobs.config import Progress, Request
 from spark_jobs.engine import ROWS_A_TASK, LocalFirstEngine, rows_for_spark
 from tests.spark_jobs.job import InProcess, Job
@@ -61,3 +63,16 @@ def test_an_hour_with_little_in_it_starts_nothing(job: Job) -> None:
     little = Job(engine_of(1_000_000, started, []), job.directory)
     write_all(golden(), little.raw)
     assert [hour.rows for hour in little.run().hours] == [1, 3] and not started
+
+
+def test_a_job_that_may_not_lower_its_priority_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A systemd unit refuses that call, and no usage was ever computed there."""
+    asked: list[int] = []
+
+    def refused(by: int) -> int:
+        asked.append(by)
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "nice", refused)
+    hourly_usage.give_way()
+    assert asked == [hourly_usage.NICENESS]
