@@ -199,6 +199,13 @@ _TABLE = (
         "Time spent writing and syncing the log. Divided by the number of syncs: the disk latency of a commit.",
     ),
     Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes written to the log, including overhead."),
+    Metric(
+        "magnetar_log_degraded_ledgers",
+        "gauge",
+        "ledgers",
+        (),
+        "Ledgers on bookies that are written with fewer copies than they should have, as too few bookies answer. 0 elsewhere.",
+    ),
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
     Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of the segment files, including space that is not reclaimed yet."),
     Metric(

@@ -131,6 +131,20 @@ ALERTS: tuple[Alert, ...] = (
         ),
     ),
     Alert(
+        "MagnetarTooFewBookies",
+        "ticket",
+        "magnetar_log_degraded_ledgers > 0",
+        "5m",
+        "{{ $labels.instance }} writes {{ $value }} ledgers with fewer copies than they should have: too few bookies answer it",
+        Example(
+            {_of("magnetar_log_degraded_ledgers", **_UP): "0 3x20"},
+            {_of("magnetar_log_degraded_ledgers", **_UP): "0 3x3 0x16"},
+            "15m",
+            _UP,
+            "b:8081 writes 3 ledgers with fewer copies than they should have: too few bookies answer it",
+        ),
+    ),
+    Alert(
         "MagnetarStorageDamage",
         "page",
         "increase(magnetar_storage_damage_total[15m]) > 0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from types import TracebackType
 from weakref import WeakSet
 
@@ -71,6 +71,10 @@ class BookkeeperClient:
     def suspects(self) -> frozenset[str]:
         """Bookies that failed and were not seen to answer since: they are chosen last."""
         return self._bookies.suspects()
+
+    def degraded(self) -> Set[int]:
+        """Ids of ledgers that this client writes with fewer bookies than they should have: entries get fewer copies."""
+        return self._bookies.degraded
 
     async def create(
         self,

@@ -101,6 +101,7 @@ class StoreStatistics(NamedTuple):
     written_bytes: int  # by commits, overhead included
     files: int | None  # None: not known, as of all that another server keeps
     stored_bytes: int | None  # of all files, whether their entries still live or not
+    degraded_ledgers: int = 0  # that are being written, with fewer copies than they should have
 
 
 class StoreError(Exception):

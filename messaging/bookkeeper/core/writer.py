@@ -89,6 +89,11 @@ class Writer:
         return bool(self._failed_slots)
 
     @property
+    def writes_no_metadata(self) -> bool:
+        """No slot is being given a bookie."""
+        return self._writing is None
+
+    @property
     def pending_entries(self) -> int:
         return len(self._pending)
 

@@ -102,6 +102,7 @@ class Bookies:
     def __init__(self, config: Config, store: MetadataStore, chance: Callable[[], float] | None = None) -> None:
         self.config = config
         self.changed: set[Callable[[], None]] = set()
+        self.degraded: set[int] = set()  # ids of ledgers
         self._store = store
         self._placement = Placement(chance or SystemRandom().random, config.require_racks)
         self._known: dict[str, BookieAddress] = {}
@@ -178,6 +179,19 @@ class Bookies:
         for bookie in [bookie for bookie, failure in self._failures.items() if failure.at_s <= over_s]:
             del self._failures[bookie]
         return frozenset(bookie for bookie, failure in self._failures.items() if not failure.answers)
+
+    def tell_degraded(self, ledger_id: int, degraded: bool) -> None:
+        """Whether a ledger that is being written has a slot without a bookie."""
+        if degraded == (ledger_id in self.degraded):
+            return
+        if degraded:
+            if not self.degraded:
+                logger.warning("ledger %s, and maybe others, get fewer copies than they should: too few bookies answer", ledger_id)
+            self.degraded.add(ledger_id)
+        else:
+            self.degraded.discard(ledger_id)
+            if not self.degraded:
+                logger.info("what is written to ledgers has all its copies again")
 
     def ensemble(self, size: int, write_quorum: int) -> tuple[str, ...]:
         """Raises `NotEnoughBookies`."""

@@ -157,6 +157,8 @@ class LedgerWriter:
             if answer.status not in _NO_FAILURE:
                 self._bookies.failed(bookie)
             self._take(self._machine.added(slot, bookie, entry_id, answer.status, action.attempt))
+            if answer.status is not Status.OK:
+                self._tell_degraded()
 
         def later(answer: Answer) -> None:
             # Refused before it was sent: the machine is still in the call that asked for it.
@@ -189,9 +191,16 @@ class LedgerWriter:
         self._unwatch()
         self._unwatch = lambda: None
         self._bookies.changed.discard(self._bookies_changed)
+        self._tell_degraded()
 
     def _bookies_changed(self) -> None:
         self._take(self._machine.bookies_changed())
+        self._tell_degraded()
+
+    def _tell_degraded(self) -> None:
+        """After what may have changed it."""
+        written = self._machine.state is WriterState.OPEN
+        self._bookies.tell_degraded(self.ledger_id, written and self._machine.degraded and self._machine.writes_no_metadata)
 
     def _start(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]
@@ -200,6 +209,7 @@ class LedgerWriter:
 
     async def _write_metadata(self, metadata: LedgerMetadata) -> None:
         self._take(await write_for(self._machine, self._store, metadata, self._bookies.config.metadata_timeout_s))
+        self._tell_degraded()
 
     def _changed(self) -> None:
         """The watch: somebody else may recover this ledger, or repair replaced a bookie in an earlier segment."""

@@ -73,6 +73,7 @@ def _of_the_log(service: Broker) -> Iterator[Sample]:
     yield Sample("magnetar_log_syncs_total", log.syncs)
     yield Sample("magnetar_log_sync_seconds_total", log.sync_s)
     yield Sample("magnetar_log_written_bytes_total", log.written_bytes)
+    yield Sample("magnetar_log_degraded_ledgers", log.degraded_ledgers)
     if log.files is not None and log.stored_bytes is not None:  # what nobody knows is left out
         yield Sample("magnetar_log_segments", log.files)
         yield Sample("magnetar_log_bytes", log.stored_bytes)

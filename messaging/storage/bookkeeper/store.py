@@ -339,7 +339,8 @@ class BookkeeperLedgerStore:
 
     def statistics(self) -> StoreStatistics:
         """What bookies hold, and how they sync it, is known to them alone."""
-        return StoreStatistics(0, 0.0, self._written_bytes, None, None)
+        degraded = len(self._client.degraded()) if self._running else 0
+        return StoreStatistics(0, 0.0, self._written_bytes, None, None, degraded)
 
     async def read(self, ledger_id: int, first: int, entries_max: int, bytes_max: int) -> list[Block]:
         self._check_running()

@@ -285,3 +285,14 @@ async def test_a_block_that_no_bookie_would_take_is_refused_outright(open_store:
     with pytest.raises(EntryTooLarge, match="does not fit"):
         results.append(writer, [b"x" * store.entry_bytes_max] * 2)
     await append_all(writer, b"x" * store.entry_bytes_max)
+
+
+async def test_ledgers_with_too_few_copies_are_counted_for_the_metric(open_store: OpenedStores, cluster: FakeCluster) -> None:
+    store = await open_store(config=QUICK)
+    writer = await store.create(await started(store), 1, {})
+    assert store.statistics().degraded_ledgers == 0
+    next(iter(cluster.bookies.values())).silent = True
+    await append_all(writer, b"of two bookies")
+    await eventually(lambda: store.statistics().degraded_ledgers == 1)
+    await store.stop()
+    assert store.statistics().degraded_ledgers == 0
