@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -101,12 +102,17 @@ class Services(Standalone):
 
 
 def _free_ports(count: int, after_each: int) -> list[int]:
-    """The first of some consecutive ones, `count` times."""
+    """The first of some consecutive ones, `count` times. Below those that the system gives to connections, which would take them
+    while a process is away."""
     found: list[int] = []
     while len(found) < count:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        if all(abs(port - other) > after_each for other in found) and port < 60_000:
+        port = random.randrange(20_000, 32_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                pass
+        except OSError:
+            continue
+        if all(abs(port - other) > after_each for other in found):
             found.append(port)
     return found
 
