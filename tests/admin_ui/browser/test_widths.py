@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -119,3 +120,14 @@ def test_policies_are_found_as_one_types_and_an_error_gets_the_focus(visit: Call
     field.press("Enter")
     expect(page.get_by_text("write it as 7d")).to_be_visible()
     expect(field).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [390, 480, 600, 820])
+def test_what_the_head_of_a_narrow_page_has_stands_beside_each_other(visit: Callable[..., Page], width: int) -> None:
+    page = visit("superuser", "/now", viewport={"width": width, "height": 844})
+    shown = page.locator(".side .brand svg, .side .brand span, .side .jump, .side-foot")
+    boxes = [box for index in range(shown.count()) if (box := shown.nth(index).bounding_box()) and box["width"] > 1]
+    assert len(boxes) >= 3
+    for one, other in pairwise(sorted(boxes, key=lambda box: box["x"])):
+        assert one["x"] + one["width"] <= other["x"] + 0.5, boxes
+    expect(page.get_by_role("link", name="Magnetar", exact=True)).to_be_visible()
