@@ -62,6 +62,12 @@ def brokers_of_the_fleet(settings: Settings, urls: Sequence[str]) -> list[str]:
     return [broker.rpc_url for broker in live] if len(live) > 1 else list(urls)
 
 
+def require_same_brokers(settings: Settings, urls: Sequence[str]) -> None:
+    """Raises `ConfigError` if one came that was not held, and so may have deleted what was to be copied before it was listed."""
+    if sorted(brokers_of_the_fleet(settings, running_brokers(settings))) != sorted(urls):
+        raise ConfigError("a broker came or went at the moment of the backup: try again")
+
+
 def log_folders(data_path: Path) -> list[Path]:
     """The logs of all brokers that ever ran on this data directory."""
     folders = (folder / "log" for folder in data_path.glob("broker*") if folder.is_dir())

@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import Protocol
 
 from controlplane.backup import last, manifest
-from controlplane.backup.brokers import HeldBrokers, brokers_of_the_fleet, log_folders, require_all, running_brokers
+from controlplane.backup.brokers import (
+    HeldBrokers,
+    brokers_of_the_fleet,
+    log_folders,
+    require_all,
+    require_same_brokers,
+    running_brokers,
+)
 from controlplane.backup.copies import Copies, sync_folder
 from controlplane.backup.databases import DatabaseSnapshot, PostgresqlSnapshot, SqliteSnapshot
 from controlplane.backup.manifest import (
@@ -101,7 +108,7 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True, mib_per
             try:
                 if on_bookies is not None:
                     on_bookies.note(held_brokers)
-                    _require_same_brokers(settings, urls)
+                    require_same_brokers(settings, urls)
                 _copy(settings, copies, databases, held, with_secrets)
                 if on_bookies is not None:
                     on_bookies.copy(copies, mib_per_s * (1 << 20))
@@ -188,12 +195,6 @@ def _require_no_others(databases: _Databases) -> None:
                 f"a broker of another machine or data directory uses the PostgreSQL of {setting}: take the backup with its data "
                 "directory, on its machine"
             )
-
-
-def _require_same_brokers(settings: Settings, urls: Sequence[str]) -> None:
-    """Raises `ConfigError` if one came that was not held, and so may have deleted what was to be copied before it was listed."""
-    if sorted(brokers_of_the_fleet(settings, running_brokers(settings))) != sorted(urls):
-        raise ConfigError("a broker came or went at the moment of the backup: try again")
 
 
 def _at_one_moment(brokers: HeldBrokers, databases: _Databases, folders: Sequence[Path]) -> tuple[int, float, list[BackupHeld]]:

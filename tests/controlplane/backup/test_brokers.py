@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.backup import brokers
-from controlplane.backup.brokers import HeldBrokers, brokers_of_the_fleet
+from controlplane.backup.brokers import HeldBrokers, brokers_of_the_fleet, require_same_brokers
 from messaging.adminrpc.backup import BackupHeld, BackupKeep, BackupLedgers, LedgersNoted
 from messaging.adminrpc.base import Empty
 from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
@@ -81,6 +81,21 @@ def test_one_that_is_not_ready_or_a_fleet_that_is_not_known(rpc: type[FakeRpc], 
     answering(rpc, monkeypatch, refused)
     with pytest.raises(ConfigError, match="the brokers could not be listed: the broker is starting"):
         brokers_of_the_fleet(Settings(), URLS)
+
+
+def test_a_broker_that_came_or_went_at_the_moment_fails_the_backup(rpc: type[FakeRpc], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was not held, and may have deleted a ledger before the ledgers were listed."""
+    monkeypatch.setattr(brokers, "running_brokers", lambda _: URLS[:1])
+    addresses = ["https://m1:1", "https://m2:1"]
+
+    def answer(url: str, name: str, request: Any) -> Any:
+        return BrokersSeen(brokers=[BrokerSeen(broker_id=one, live=True, broker_url="", rpc_url=one) for one in addresses])
+
+    answering(rpc, monkeypatch, answer)
+    require_same_brokers(Settings(), ["https://m2:1", "https://m1:1"])
+    for held in (["https://m1:1"], ["https://m1:1", "https://m2:1", "https://m3:1"], ["https://m1:1", "https://m3:1"]):
+        with pytest.raises(ConfigError, match="a broker came or went at the moment of the backup: try again"):
+            require_same_brokers(Settings(), held)
 
 
 def test_ledgers_are_asked_for_page_by_page_and_the_connections_closed(rpc: type[FakeRpc], monkeypatch: pytest.MonkeyPatch) -> None:
