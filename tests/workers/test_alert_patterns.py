@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
 import msgspec
 import pytest
+from django.db import connection
 
 from messaging.adminrpc.messages import MessagesList
 from messaging.adminrpc.methods import MESSAGES_LIST, MESSAGES_PUBLISH
 from messaging.errors import NotFound, NotReady
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
+from tenants.scoping import platform_scope
 from tests.support.brokers.worker_broker import Clock, WorkerBroker
-from workers.alerts import patterns, webhooks
+from workers.alerts import patterns, tasks, webhooks
 from workers.alerts.actions import send_again
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import NO_RULE, OfRule, TenantRef, say
@@ -270,3 +273,27 @@ def test_notices_that_are_sent_again_count_for_the_same_limit(
             send_again(notice)
         clock.advance(86_400)
     assert len(called) == 6 and [how.startswith("not called") for how in said] == ([False] * 3 + [True]) * 2
+
+
+def test_the_first_calls_of_a_day_are_counted_at_the_same_time(db: None) -> None:
+    """One of two workers was told that the limit was reached, because the other had begun the day in between."""
+    target = NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
+    found: list[bool] = []
+
+    def another_first(execute: Any, sql: str, *more: Any) -> Any:
+        if not found and sql.startswith("UPDATE") and "pattern_calls_on" in sql.partition("WHERE")[0]:
+            found.append(False)
+            found[0] = tasks._counted(target, date(2026, 3, 4), 2)
+        return execute(sql, *more)
+
+    with platform_scope(), connection.execute_wrapper(another_first):
+        found.append(tasks._counted(target, date(2026, 3, 4), 2))
+        assert found == [True, True] and not tasks._counted(target, date(2026, 3, 4), 2)
+
+
+def test_a_worker_whose_clock_is_behind_midnight_does_not_begin_the_limit_anew(db: None) -> None:
+    target = NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
+    days = (date(2026, 3, 5), date(2026, 3, 4), date(2026, 3, 5), date(2026, 3, 4), date(2026, 3, 6))
+    with platform_scope():
+        assert [tasks._counted(target, day, 2) for day in days] == [True, True, False, False, True]
+        assert not tasks._counted(target, date(2026, 3, 7), 0), "none are allowed"

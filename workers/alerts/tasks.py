@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Case, DateField, F, Q, Value, When
 
 from messaging import logs
 from messaging.adminrpc.messages import MessageGiven, MessagesPublish
@@ -199,12 +199,16 @@ def _of_pattern(notice: Notice) -> bool:
 
 def _counted(target: NotificationTarget, day: date, most: int) -> bool:
     """Whether the webhook may be called once more on `day` (UTC) for a rule with a pattern, which then counts: also in vain, and
-    for a notice that is sent again, of whatever day."""
-    row = NotificationTarget.objects.filter(pk=target.pk)
-    today = row.filter(pattern_calls_on=day)
-    if today.filter(pattern_calls__lt=most).update(pattern_calls=F("pattern_calls") + 1):
-        return True
-    return most > 0 and bool(row.exclude(pattern_calls_on=day).update(pattern_calls_on=day, pattern_calls=1))
+    for a notice that is sent again, of whatever day. A later day than ours, by the clock of another worker, is not begun again."""
+    if most <= 0:
+        return False
+    begun = Q(pattern_calls_on__gte=day)
+    free = Q(begun, pattern_calls__lt=most) | Q(pattern_calls_on=None) | Q(pattern_calls_on__lt=day)
+    counted = NotificationTarget.objects.filter(free, pk=target.pk).update(  # in one statement: others count at the same time
+        pattern_calls=Case(When(begun, then=F("pattern_calls") + 1), default=Value(1)),
+        pattern_calls_on=Case(When(begun, then=F("pattern_calls_on")), default=Value(day, DateField())),
+    )
+    return bool(counted)
 
 
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
