@@ -6,7 +6,7 @@ The log keeps them, as evidence. It is read by people who see such values masked
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
 from messaging.broker.core.dead_letters.redrive import REASON
@@ -38,6 +38,8 @@ class RecordMasks:
 
     def shown(self, row: AuditRecord) -> ShownRecord:
         """Reads the database for a record that holds what somebody looked for; leaves `row` as it is."""
+        if row.tenant and row.action in ("view.save", "view.delete"):
+            return self._view(row)
         if not isinstance(row.after, dict) or not row.tenant:
             return ShownRecord(row)
         after = dict(row.after)
@@ -53,6 +55,20 @@ class RecordMasks:
         hidden = copy.copy(row)
         hidden.after = after
         return ShownRecord(hidden, masked=True)
+
+    def _view(self, row: AuditRecord) -> ShownRecord:
+        """A view that was shared: its address has what it looks for."""
+        hidden = copy.copy(row)
+        hidden.before, hidden.after = (self._of_view(row, state) for state in (row.before, row.after))
+        return ShownRecord(hidden, masked=True) if (hidden.before, hidden.after) != (row.before, row.after) else ShownRecord(row)
+
+    def _of_view(self, row: AuditRecord, state: Any) -> Any:
+        address = state.get("address") if isinstance(state, dict) else None
+        if not isinstance(address, str) or "?" not in address:
+            return state
+        path, _, behind = address.partition("?")
+        query, mark, fragment = behind.partition("#")
+        return {**state, "address": f"{path}?{self._query(row, query)}{mark}{fragment}"}
 
     def _query(self, row: AuditRecord, query: str) -> str:
         """Of an address. It may have been cut off in the middle of its last parameter."""

@@ -369,7 +369,7 @@ class AuditShape(msgspec.Struct, kw_only=True):
     previous_hash: Annotated[str, Meta(description="Of the record before it in the whole log.")]
     tenant_previous_hash: Annotated[str, Meta(description="Of the record before it in the log of its tenant.")]
     hash: Annotated[str, Meta(description="SHA-256 of all that the record says, with both of the others.")]
-    masked: Annotated[bool, Meta(description="Something in `after` is hidden from you, as •••: what somebody looked for.")]
+    masked: Annotated[bool, Meta(description="Something in it is hidden from you, as •••: what somebody looked for.")]
 
 
 class AuditHeadShape(msgspec.Struct, kw_only=True):

@@ -283,17 +283,17 @@ def test_the_first_calls_of_a_day_are_counted_at_the_same_time(db: None) -> None
     def another_first(execute: Any, sql: str, *more: Any) -> Any:
         if not found and sql.startswith("UPDATE") and "pattern_calls_on" in sql.partition("WHERE")[0]:
             found.append(False)
-            found[0] = tasks._counted(target, date(2026, 3, 4), 2)
+            found[0] = tasks.counted(target, date(2026, 3, 4), 2)
         return execute(sql, *more)
 
     with platform_scope(), connection.execute_wrapper(another_first):
-        found.append(tasks._counted(target, date(2026, 3, 4), 2))
-        assert found == [True, True] and not tasks._counted(target, date(2026, 3, 4), 2)
+        found.append(tasks.counted(target, date(2026, 3, 4), 2))
+        assert found == [True, True] and not tasks.counted(target, date(2026, 3, 4), 2)
 
 
 def test_a_worker_whose_clock_is_behind_midnight_does_not_begin_the_limit_anew(db: None) -> None:
     target = NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", webhook_url="https://hook.example/in", secret="s")
     days = (date(2026, 3, 5), date(2026, 3, 4), date(2026, 3, 5), date(2026, 3, 4), date(2026, 3, 6))
     with platform_scope():
-        assert [tasks._counted(target, day, 2) for day in days] == [True, True, False, False, True]
-        assert not tasks._counted(target, date(2026, 3, 7), 0), "none are allowed"
+        assert [tasks.counted(target, day, 2) for day in days] == [True, True, False, False, True]
+        assert not tasks.counted(target, date(2026, 3, 7), 0), "none are allowed"

@@ -177,7 +177,7 @@ def _publish(environment: Environment, target: NotificationTarget, notice: Notic
 def _call(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
     """How it went. One rule with a pattern may have a thousand topics to tell of: those have a limit a day."""
     now, most = environment.now(), environment.settings.pattern_webhooks_per_day_max
-    if _of_pattern(notice) and not _counted(target, now.date(), most):
+    if _of_pattern(notice) and not counted(target, now.date(), most):
         say(
             now,
             TenantRef(notice.tenant, notice.tenant_uid),
@@ -197,18 +197,18 @@ def _of_pattern(notice: Notice) -> bool:
     return bool(notice.rule) and not AlertRule.objects.filter(id=notice.rule, is_pattern=False).exists()
 
 
-def _counted(target: NotificationTarget, day: date, most: int) -> bool:
+def counted(target: NotificationTarget, day: date, most: int) -> bool:
     """Whether the webhook may be called once more on `day` (UTC) for a rule with a pattern, which then counts: also in vain, and
     for a notice that is sent again, of whatever day. A later day than ours, by the clock of another worker, is not begun again."""
     if most <= 0:
         return False
     begun = Q(pattern_calls_on__gte=day)
     free = Q(begun, pattern_calls__lt=most) | Q(pattern_calls_on=None) | Q(pattern_calls_on__lt=day)
-    counted = NotificationTarget.objects.filter(free, pk=target.pk).update(  # in one statement: others count at the same time
+    calls = NotificationTarget.objects.filter(free, pk=target.pk).update(  # in one statement: others count at the same time
         pattern_calls=Case(When(begun, then=F("pattern_calls") + 1), default=Value(1)),
         pattern_calls_on=Case(When(begun, then=F("pattern_calls_on")), default=Value(day, DateField())),
     )
-    return bool(counted)
+    return bool(calls)
 
 
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tenants import actions
+from tenants.actions import saved_views
 from tenants.audit.export_lines import read_lines
 from tenants.audit.verification import verify_part
-from tenants.models import AuditRecord
+from tenants.models import AuditRecord, SavedView, User
 from tests.tenants.world import World
 
 LOG = "/api/v1/tenants/acme/audit"
@@ -92,3 +93,17 @@ def test_a_namespace_that_is_gone_hides_what_was_looked_for_in_it(world: World, 
     after = {"key": "ada@x.com", "messages": 1, "deliver_at_ms": None}
     actions.change.record(world.actor("olga"), "delayed.cancel", "acme", "persistent://acme/gone/t", None, after)
     assert caller("tom")("GET", f"{LOG}?resource=persistent://acme/gone/t").json()["items"][0]["after"]["key"] == "•••"
+
+
+def test_the_address_of_a_shared_view_hides_what_it_looks_for(world: World, caller: Any) -> None:
+    olga = world.actor("olga")
+    user = User.objects.get(username="olga")
+    address = "/tenants/acme/namespaces/orders/topics/t/messages?key=eve%40x.com&limit=7#rows"
+    saved_views.save_view(olga, user, "Of Eve", address, "acme", shared=True)
+    saved_views.delete_view(olga, user, SavedView.objects.get().pk)
+    whole, shown = (caller(person)("GET", LOG).json()["items"][:2] for person in ("olga", "tom"))
+    hidden = address.replace("eve%40x.com", "•••")
+    for items, seen, masked in ((whole, address, False), (shown, hidden, True)):
+        assert [item["action"] for item in items] == ["view.delete", "view.save"]
+        assert items[0]["before"] == {"address": seen} and items[1]["after"] == {"address": seen, "shared": True}
+        assert [item["masked"] for item in items] == [masked] * 2 and ("eve" in str(items)) is not masked
