@@ -29,7 +29,8 @@ class RackTable:
         """Raises `MalformedMetadata`."""
         try:
             groups = json.loads(data or b"{}")
-        except ValueError as error:  # `UnicodeDecodeError`, too
+            json.dumps(groups, ensure_ascii=False).encode()  # there may be halves of characters in it, which nobody can be sent
+        except (ValueError, RecursionError) as error:  # `UnicodeError`, too
             raise MalformedMetadata(f"the racks of bookies are no JSON: {error}") from None
         if not _is_table(groups):
             raise MalformedMetadata("the racks of bookies are no object of groups, with an object of bookies in each")

@@ -26,24 +26,30 @@ class BookieRacks:
     async def change(self, change: Callable[[RackTable], RackTable]) -> RackTable:
         """Stores what `change` makes of the table, which may be called again if somebody else changed it meanwhile, and returns
         what was there before."""
+        sent: tuple[RackTable, bytes] | None = None  # of an attempt whose outcome is not known
         for _ in range(ATTEMPTS_MAX):
-            before, version = await self._stored()
+            before, version, found = await self._stored()
+            if sent is not None and found == sent[1]:
+                return sent[0]
             try:
                 data = change(before).encode()
                 stored = CreateNode(self._path, data) if version is None else SetNode(self._path, data, version)
                 await self._metadata.change([stored])
-            except (MetadataConflict, UnknownOutcome):
+            except MetadataConflict:
+                continue
+            except UnknownOutcome:
+                sent = before, data
                 continue
             except BookkeeperError as error:
                 raise told(error) from error
             return before
         raise Unreachable(f"{WHAT}: whether the racks were changed is not known: the node {self._path} changes all the time")
 
-    async def _stored(self) -> tuple[RackTable, int | None]:
-        """With the version of its node, where there is one."""
+    async def _stored(self) -> tuple[RackTable, int | None, bytes]:
+        """With the version of its node, where there is one, and what is in it."""
         try:
             node = await self._metadata.node(self._path)
-            return (RackTable(), None) if node is None else (RackTable.parse(node.data), node.version)
+            return (RackTable(), None, b"") if node is None else (RackTable.parse(node.data), node.version, node.data)
         except MalformedMetadata as error:
             raise StoreError(f"{WHAT}: the node {self._path} is not as Pulsar writes it, and was left: {error}") from error
         except BookkeeperError as error:

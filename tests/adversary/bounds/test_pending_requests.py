@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from messaging.broker.runtime.ownership.owners import Elsewhere, LookupClient
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.broker.runtime.wire.pending_requests import REQUESTS_MAX, WAITING_MAX
+from messaging.broker.runtime.wire.pending_requests import REQUESTS_MAX, WAITING_MAX, PendingRequests
 from messaging.errors import NotReady
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -228,3 +229,23 @@ async def test_a_peer_that_leaves_in_the_middle_leaves_nothing_behind(world: Bro
     await eventually(lambda: not world.service.peers.connections)
     await eventually(lambda: world.service.memory_limiter.sessions.used_bytes == 0)
     assert world.service.memory_limiter.egress.used_bytes == 0
+
+
+class Full:
+    """Memory of which nothing is left."""
+
+    def allows(self, size: int) -> bool:
+        return False
+
+    def change(self, more: int) -> None: ...
+
+
+def test_look_ups_that_wait_do_not_make_room_in_memory_that_is_full() -> None:
+    """Each would be admitted as if it were the only request of its connection."""
+    requests = PendingRequests(cast(Any, SimpleNamespace(writable=True)), cast(Any, Full()))
+    assert requests.admits(pb.Command.LOOKUP, 100)
+    requests.begin(100)
+    with requests.place(100) as waits:
+        assert waits and not requests.admits(pb.Command.LOOKUP, 100)
+    requests.end(100)
+    assert requests.admits(pb.Command.LOOKUP, 100)

@@ -91,6 +91,7 @@ class BackupHandlers:
             raise NotReady("this broker has no messages on bookies: take the backup with the settings of the brokers")
         noted = self._store.held_ledgers
         ends = [(end.ledger_id, end.last_block) for end in await noted.ends(request.after_ledger_id, PAGE_ENDS_MAX)]
+        self._require(request.backup_id)  # what was noted may be gone, or of another backup by now
         return LedgersNoted(ends=ends, scopes=noted.scopes if request.after_ledger_id < 0 else {})
 
     def _require(self, backup_id: str) -> None:

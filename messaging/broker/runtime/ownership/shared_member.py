@@ -112,9 +112,11 @@ class SharedMember(FleetMember):
         and nobody else has acquired, is this one's again, unless the rules changed. Before it knows the tenants it refuses their
         clients: then it is left to others until `take_part`. Raises `StoreError`."""
         self._addresses = addresses
-        self.untold = not self._knows_tenants()
-        await self._tell(drains=False)
-        if not self.untold:
+        async with self._telling:
+            self.untold = not self._knows_tenants()
+            await self._tell(drains=False)
+            untold = self.untold
+        if not untold:
             await self._take_former()
 
     async def take_part(self) -> None:

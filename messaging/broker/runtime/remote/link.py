@@ -90,6 +90,9 @@ class BrokerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
+        if self._ended is not None:  # given up while it was dialled
+            self._transport.abort()
+            return
         self._transport.write(frames.command(Command.CONNECT, connect=self._connect))
         self._timer = self._loop.call_later(self._keep_alive_s, self._look)
 

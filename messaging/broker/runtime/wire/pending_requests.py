@@ -46,10 +46,10 @@ class PendingRequests:
             return True
         if not self._out.writable and kind not in SMALL_ANSWER:
             return False
-        if not self._running:
+        if not self.count:
             return True
         full = self._running >= REQUESTS_MAX or self.size_bytes - self.waiting_bytes + size > REQUESTS_BYTES_MAX
-        return not full and self._memory_charge.allows(size)
+        return not (self._running and full) and self._memory_charge.allows(size)  # what waits is in memory as well
 
     @property
     def _running(self) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import pytest
 
 from messaging.bookkeeper.core.racks import RackTable
-from messaging.bookkeeper.metadata.store import CreateNode
+from messaging.bookkeeper.metadata.memory import MemoryMetadataStore
+from messaging.bookkeeper.metadata.store import CreateNode, NodeChange, UnknownOutcome
+from messaging.storage.bookkeeper.bookie_racks import BookieRacks
 from messaging.storage.ledger_store import StoreError
 from tests.support.bookkeeper.fake_bookie import FakeCluster
 from tests.support.bookkeeper.opened_stores import OpenedStores
@@ -41,3 +43,28 @@ async def test_a_node_that_is_no_table_is_left_as_it_is(cluster: FakeCluster, op
         await racks.change(lambda _: RackTable())
     node = await cluster.store.node(PATH)
     assert node is not None and node.data == b"something else"
+
+
+class LosingOneAnswer(MemoryMetadataStore):
+    loses = False
+
+    async def change(self, changes: Sequence[NodeChange]) -> None:
+        await super().change(changes)
+        if self.loses:
+            self.loses = False
+            raise UnknownOutcome
+
+
+async def test_a_change_whose_answer_was_lost_still_returns_what_was_before() -> None:
+    """A deletion would find nothing to delete, and be told to have failed, and be in no audit log."""
+    metadata = LosingOneAnswer()
+    racks = BookieRacks(metadata, PATH)
+    await racks.change(lambda table: table.with_bookie("default", "b1:3181", {"rack": "/r1"}))
+
+    def without(table: RackTable) -> RackTable:
+        assert table.info("b1:3181") is not None, "it is asked to delete what it deleted"
+        return table.without("b1:3181")
+
+    metadata.loses = True
+    assert (await racks.change(without)).info("b1:3181") == {"rack": "/r1"}
+    assert (await racks.table()).groups == {}

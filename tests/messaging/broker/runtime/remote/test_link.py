@@ -77,3 +77,10 @@ async def test_what_a_broker_that_does_not_answer_has_not_read_is_dropped() -> N
     link.write(b"message")
     await eventually(lambda: transport.aborted)
     assert isinstance(end.error, NotReady) and not link.usable
+
+
+async def test_a_link_that_is_given_up_while_it_is_dialled_leaves_no_connection() -> None:
+    link, transport = BrokerLink(pb.Connect(client_version="test"), 1 << 20, 60.0, lambda: None), Stuck()
+    link.give_up("it does not answer")
+    link.connection_made(transport)
+    assert transport.aborted and not transport.unsent
