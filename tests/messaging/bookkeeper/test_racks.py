@@ -73,7 +73,11 @@ async def test_a_change_of_racks_places_the_next_ledger_without_a_restart(cluste
     await client.stop()
 
 
-@pytest.mark.parametrize("data", [b"[" * 200_000, b'{"a":' * 200_000, b'{"default":{"b1:3181":{"rack":"\\ud800"}}}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 200_000, b'{"a":' * 200_000, b'{"default":{"b1:3181":{"rack":"\\ud800"}}}'],
+    ids=["lists", "objects", "half a character"],
+)
 def test_what_is_nested_too_deeply_or_no_text_is_no_table(data: bytes) -> None:
     """Another error would end what follows the list of bookies, and keep brokers from starting."""
     with pytest.raises(MalformedMetadata):
