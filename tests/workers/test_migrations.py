@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from workers.alerts.models import NotificationTarget
 from workers.models import TaskRun, UsageRun
 from workers.queue import take
 from workers.schedule import POOLS
@@ -53,3 +55,18 @@ def test_runs_of_the_release_before_are_a_queue() -> None:
         assert sorted(run.task_id for run in take(free, later)) == ["asked", "failed", "killed"]
     finally:
         MigrationExecutor(connection).migrate(latest)
+
+
+@pytest.mark.django_db
+def test_a_process_of_the_release_before_saves_where_notices_go() -> None:
+    """It runs beside the new ones during an upgrade, and does not fill the columns of the daily limit."""
+    named = [str(field.column) for field in NotificationTarget._meta.fields]
+    values: dict[str, Any] = {name: "" for name in named if not name.startswith("pattern_calls")}
+    values |= {"id": 1, "tenant": "acme", "tenant_uid": "u1", "mail_to": "[]"}
+    with connection.cursor() as cursor:
+        places = ", ".join(["%s"] * len(values))
+        cursor.execute(
+            f"INSERT INTO {NotificationTarget._meta.db_table} ({', '.join(values)}) VALUES ({places})", list(values.values())
+        )
+    target = NotificationTarget.unscoped.get()
+    assert (target.pattern_calls, target.pattern_calls_on) == (0, None)
