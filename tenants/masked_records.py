@@ -1,4 +1,5 @@
-"""What of a record of the audit log is hidden from who reads it: keys, values of properties and texts that somebody looked for.
+"""What of a record of the audit log, and of the address of a page, is hidden from who reads it: keys, values of properties and
+texts that somebody looked for.
 
 The log keeps them, as evidence. It is read by people who see such values masked everywhere else, or read no messages at all.
 """
@@ -44,12 +45,12 @@ class RecordMasks:
             return ShownRecord(row)
         after = dict(row.after)
         key, wanted, query = after.get("key"), after.get("filter"), after.get("query")
-        if key and row.action.startswith("delayed.") and self._of(row).key:
+        if key and row.action.startswith("delayed.") and self._of(row.tenant, row.resource).key:
             after["key"] = MASK
         if wanted and row.action == "redrive.start":  # what was too large for the log is its size and hash alone
-            after["filter"] = shown_filter(wanted, self._of(row)) if isinstance(wanted, dict) else wanted
+            after["filter"] = shown_filter(wanted, self._of(row.tenant, row.resource)) if isinstance(wanted, dict) else wanted
         if query and isinstance(query, str):
-            after["query"] = self._query(row, query)
+            after["query"] = self._query(row.tenant, row.resource, query)
         if after == row.after:
             return ShownRecord(row)
         hidden = copy.copy(row)
@@ -66,17 +67,21 @@ class RecordMasks:
         address = state.get("address") if isinstance(state, dict) else None
         if not isinstance(address, str) or "?" not in address:
             return state
-        path, _, behind = address.partition("?")
-        query, mark, fragment = behind.partition("#")
-        return {**state, "address": f"{path}?{self._query(row, query)}{mark}{fragment}"}
+        return {**state, "address": self.address(row.tenant, address)}
 
-    def _query(self, row: AuditRecord, query: str) -> str:
+    def address(self, tenant: str, address: str) -> str:
+        """Of a page of the console, which is of this tenant. Reads the database if the page looks for something."""
+        path, mark, behind = address.partition("?")
+        query, hash_mark, fragment = behind.partition("#")
+        return f"{path}{mark}{self._query(tenant, '', query)}{hash_mark}{fragment}"
+
+    def _query(self, tenant: str, resource: str, query: str) -> str:
         """Of an address. It may have been cut off in the middle of its last parameter."""
         parts = [part.partition("=") for part in query.split("&")]
         given = {unquote_plus(name): unquote_plus(value) for name, _, value in parts}
         if not any(name in _SOUGHT for name in given):
             return query
-        masks = self._of(row, given.get("topic", ""))
+        masks = self._of(tenant, resource, given.get("topic", ""))
         shown = []
         for name, separator, value in parts:
             before = unquote_plus(value)
@@ -84,14 +89,14 @@ class RecordMasks:
             shown.append(f"{name}{separator}{value if after == before else after}")
         return "&".join(shown)
 
-    def _of(self, row: AuditRecord, asked_topic: str = "") -> Masks:
+    def _of(self, tenant: str, resource: str, asked_topic: str = "") -> Masks:
         """Of the topic that the record is about, or of all dead letters of its tenant."""
-        name = row.resource if "://" in row.resource else asked_topic
-        place = row.tenant, name
+        name = resource if "://" in resource else asked_topic
+        place = tenant, name
         if place not in self._masks:
             if len(self._masks) >= TOPICS_KEPT:
                 self._masks.clear()
-            self._masks[place] = self._read(row.tenant, name)
+            self._masks[place] = self._read(tenant, name)
         return self._masks[place]
 
     def _read(self, tenant: str, name: str) -> Masks:

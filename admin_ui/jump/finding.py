@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from django.db.models import Q
 from django.urls import reverse
@@ -162,7 +163,8 @@ class Finder:
     # --- from the database
 
     def _views(self) -> Iterator[Entry]:
-        for view in views_of(self.request.user, self.tenants).filter(name__icontains=self.words)[:OF_A_KIND_MAX]:
+        views = views_of(self.request.actor, self.request.user, self.tenants, self.words)
+        for view in islice(views, OF_A_KIND_MAX):
             whose = "{view}" if view.owner_id == self.request.user.pk else gettext("{view} by {owner}")
             yield {"label": whose.format(view=view.name, owner=view.owner.username), "kind": "view", "url": view.address}
 

@@ -48,7 +48,7 @@ def page_of(address: str) -> dict[str, str] | None:
 @page
 def views(request: ConsoleRequest) -> HttpResponse:
     tenants = visible_tenants(request.actor, request.user)
-    rows = list(views_of(request.user, tenants))
+    rows = list(views_of(request.actor, request.user, tenants))
     return show(
         request,
         "pages/views.html",

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.masked_records import RecordMasks
 from tenants.models import SavedView, Tenant, User
 from tenants.models.views import ADDRESS_LENGTH_MAX, VIEW_NAME_LENGTH_MAX
 
 VIEWS_MAX = 200  # of one person
 
 
-def views_of(user: User, tenants: Iterable[str]) -> QuerySet[SavedView]:
-    """Their own, and what others share in `tenants`, which they may see."""
-    uids = Tenant.unscoped.filter(name__in=list(tenants)).values("uid")
-    return SavedView.objects.select_related("owner").filter(Q(owner=user) | Q(shared=True, tenant_uid__in=uids))
+def views_of(actor: Actor, user: User, tenants: Iterable[str], containing: str = "") -> Iterator[SavedView]:
+    """Their own, and what others share in `tenants`, which they may see; of these not those that look for what is masked for
+    them. `containing`: in the name."""
+    named = dict(Tenant.unscoped.filter(name__in=list(tenants)).values_list("uid", "name"))
+    views = SavedView.objects.select_related("owner").filter(Q(owner=user) | Q(shared=True, tenant_uid__in=named))
+    masks = RecordMasks(actor)
+    for view in views.filter(name__icontains=containing):
+        if view.owner_id == user.pk or masks.address(named[view.tenant_uid], view.address) == view.address:
+            yield view
 
 
 def save_view(actor: Actor, user: User, name: str, address: str, tenant: str = "", *, shared: bool = False) -> SavedView:

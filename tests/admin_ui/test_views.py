@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenants.actions import saved_views
+from tenants.access import platform_actor
+from tenants.actions import saved_views, set_custom_role, set_member, set_policies
 from tenants.models import AuditRecord, SavedView
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 
@@ -46,6 +47,23 @@ def test_a_shared_view_is_found_by_those_who_may_see_the_tenant(browse: Browse) 
     assert SavedView.objects.count() == 1
     browse("owner").post(f"/views/{view.pk}/delete")
     assert SavedView.objects.count() == 0 and AuditRecord.unscoped.latest("id").action == "view.delete"
+
+
+@pytest.mark.parametrize(("roles", "seen"), [(["message_read"], False), (["message_read", "consume"], True)])
+def test_a_shared_view_that_looks_for_what_is_masked_is_not_shown_to_whom_it_is_masked(
+    browse: Browse, roles: list[str], seen: bool
+) -> None:
+    set_policies(platform_actor(), "acme/orders", {"masked_fields": ["key"]})
+    set_custom_role(platform_actor(), "acme", "reader", roles)
+    set_member(platform_actor(), "acme", "teammate", "reader")
+    sought, plain = f"{NAMESPACE}/topics/placed/messages?key=eve%40x.com", f"{NAMESPACE}/topics/placed/messages?limit=7"
+    for name, address in (("Of Eve", sought), ("Of all", plain)):
+        assert save(browse, "owner", name, address, shared="on") == ""
+    assert jumped(browse, "owner", "of ") == {"Of Eve": sought, "Of all": plain}
+    of_eve = {"Of Eve by owner": sought} if seen else {}
+    assert jumped(browse, "teammate", "of ") == {**of_eve, "Of all by owner": plain}
+    page = text(browse("teammate"), "/views")
+    assert ("Of Eve" in page) is seen and "Of all" in page
 
 
 def test_nobody_shares_a_view_of_a_tenant_that_is_not_theirs_to_see(browse: Browse) -> None:

@@ -150,7 +150,7 @@ async def test_t8_repair_takes_an_open_ledger(real_cluster: Cluster, stores: Sto
         async def closed() -> bool:
             return (await metadata.read(ledger_id)).state is LedgerState.CLOSED
 
-        await eventually(closed, timeout_s=60)  # it repairs what other tests left as well
+        await eventually(closed, timeout_s=240)  # it repairs what all other tests left as well
         with pytest.raises(StoreError):
             for number in range(20, 10_000):
                 results.append(writer, [b"%d" % number])
