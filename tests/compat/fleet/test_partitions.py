@@ -59,8 +59,8 @@ class Machine:
         self.proxy, self.starts = proxy, 0
         through = urlunsplit(urlsplit(url)._replace(netloc=f"{urlsplit(url).username}@127.0.0.1:{proxy.port}"))
         self.settings = Settings(
-            data_dir=str(folder), broker_id=name, broker_port=free_port(), ws_port=0, broker_rpc_port=0,
-            metadata_url=through, ledger_url=through,
+            data_dir=str(folder), broker_id=name, broker_port=free_port(), ws_port=0, metadata_url=through, ledger_url=through,
+            broker_rpc_port=free_port(),  # of its own at each start, the other would not hear of it that is cut off meanwhile
         )  # fmt: skip
         self.url = f"pulsar://127.0.0.1:{self.settings.broker_port}"
         self.service: Broker | None = None

@@ -325,6 +325,9 @@ def test_every_call_that_names_no_topic_is_of_all_brokers_of_one_of_them_or_abou
         "backup.hold",  # asked of each broker by itself
         "backup.keep",
         "backup.ledgers",
+        "bookies.delete_rack",  # racks are in the metadata of the bookies
+        "bookies.list",
+        "bookies.set_rack",
         "brokers.forget",
         "brokers.list",
         "brokers.recover",
