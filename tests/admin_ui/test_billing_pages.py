@@ -58,7 +58,7 @@ def test_a_plan_is_previewed_and_published(acme: Tenant, browse: Browse) -> None
     page = admin.post("/new-price-plan", {**FORM, "what": "preview", "tenant": "acme"}).content.decode()
     # The fee; two packages; of 11 GiB beyond the included one 10 at 0.50, 1 at 0.30 and 1.00; and up to 100.00.
     assert "March 2026 of acme would have cost 100.00 EUR" in page and "its invoice says 36.60 EUR" in page
-    assert re.findall(r'<td class="number">([0-9.]+) EUR', page) == ["10.00", "0.80", "6.30", "82.90"]
+    assert re.findall(r'data-figure="price_plan.lines.amount">([0-9.]+) EUR', page) == ["10.00", "0.80", "6.30", "82.90"]
     assert not PricePlanVersion.objects.filter(plan="team").exists()
     assert not AuditRecord.unscoped.filter(action="price_plan.publish", role="user:superuser").exists()
     assert admin.post("/new-price-plan", {**FORM, "what": "publish"})["Location"] == "/price-plans"
