@@ -64,15 +64,18 @@ def test_somebody_administers_the_platform_for_a_day(browse: Browse) -> None:
     assert not actor_of_user(User.objects.get(username="teammate")).may(Action.SUPERUSER)
 
 
-def test_an_administrator_for_a_day_gets_no_link_of_one_for_good(browse: Browse) -> None:
+def test_an_administrator_for_a_day_gets_no_link_of_whoever_has_rights_for_longer(browse: Browse) -> None:
     browse("superuser").post("/people/teammate/administrator", {"days": "1"})
     teammate = browse("teammate")
     refused = teammate.post("/people/superuser/link", {"kind": "password"}, follow=True)
-    assert "nobody gives for longer" in refused.content.decode()
+    assert "has rights for longer" in refused.content.decode()
     assert "/reset-password/" not in refused.content.decode()
     assert "nobody gives for longer" in teammate.post("/new-person", {"username": "eve", "superuser": "on"}).content.decode()
     assert not User.objects.filter(username="eve").exists()
-    assert teammate.post("/people/owner/link", {"kind": "password"}).status_code == 200
+    of_member = teammate.post("/people/owner/link", {"kind": "password"}, follow=True).content.decode()
+    assert "has rights for longer" in of_member and "/reset-password/" not in of_member
+    teammate.post("/new-person", {"username": "noor"})
+    assert teammate.post("/people/noor/link", {"kind": "password"}).status_code == 200
 
 
 def test_a_key_beside_a_grant_for_a_time_makes_it_last_no_longer(browse: Browse) -> None:
