@@ -16,6 +16,7 @@ from messaging.bookkeeper.core.ledger_metadata import LedgerState
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
 from messaging.bookkeeper_url import BookkeeperUrl
 from messaging.storage.bookkeeper.store import BookkeeperLedgerStore
+from messaging.storage.bookkeeper.writer import BookkeeperLedgerWriter
 from messaging.storage.ledger_store import AppendFailed, Fence, StoreError
 from tests.support.bookkeeper import install
 from tests.support.bookkeeper.cluster import Cluster, Server
@@ -27,9 +28,6 @@ pytestmark = [
     pytest.mark.xdist_group("bookkeeper"),
     pytest.mark.skipif(not install.ready(), reason=f"no bookies: {install.NEEDED}"),
 ]
-
-
-NUMBERED_MAX = 1 << 32
 
 
 class Stores:
@@ -70,9 +68,14 @@ async def metadata(real_cluster: Cluster) -> AsyncIterator[ZookeeperMetadataStor
     await store.stop()
 
 
-async def newest_ledger(metadata: ZookeeperMetadataStore) -> int:
-    """Of those that the cluster numbered: other tests named some of theirs."""
-    return max([ledger_id async for ledger_id in metadata.ledgers() if ledger_id < NUMBERED_MAX])
+async def created(
+    store: BookkeeperLedgerStore, fence: Fence, number: int, metadata: ZookeeperMetadataStore
+) -> tuple[BookkeeperLedgerWriter, int]:
+    """The writer, and the id that the ledger has in the cluster, which has those of other tests as well."""
+    before = {ledger_id async for ledger_id in metadata.ledgers()}
+    writer = await store.create(fence, number, {})
+    (ledger_id,) = {ledger_id async for ledger_id in metadata.ledgers()} - before
+    return writer, ledger_id
 
 
 async def start_again(bookies: list[Server], store: BookkeeperLedgerStore) -> None:
@@ -95,11 +98,11 @@ async def test_t4_two_of_four_bookies_are_killed(real_cluster: Cluster, stores: 
     """Every entry has to be on three: nothing is confirmed any more. What was is there when they are back."""
     store = await stores.open("t4", ack_quorum=3)
     fence = await owner_of(store)
-    writer, results = await store.create(fence, 1, {}), Results()
+    (writer, ledger_id), results = await created(store, fence, 1, metadata), Results()
     for number in range(50):
         results.append(writer, [b"%d" % number])
     await results.wait(50)
-    ensemble = (await metadata.read(await newest_ledger(metadata))).last_segment.ensemble
+    ensemble = (await metadata.read(ledger_id)).last_segment.ensemble
     killed = [real_cluster.bookie_named(name) for name in ensemble[:2]]
     for bookie in killed:
         bookie.kill()
@@ -136,11 +139,10 @@ async def test_t8_repair_takes_an_open_ledger(real_cluster: Cluster, stores: Sto
     """Its writer does not notice that a bookie is gone, since it writes nothing."""
     store = await stores.open("t8")
     fence = await owner_of(store)
-    writer, results = await store.create(fence, 1, {}), Results()
+    (writer, ledger_id), results = await created(store, fence, 1, metadata), Results()
     for number in range(20):
         results.append(writer, [b"%d" % number])
     await results.wait(20)
-    ledger_id = await newest_ledger(metadata)
     killed = real_cluster.bookie_named((await metadata.read(ledger_id)).last_segment.ensemble[0])
     repair = real_cluster.autorecovery()
     repair.start()
@@ -225,9 +227,9 @@ async def test_racks_that_pulsar_keeps_in_zookeeper_are_heeded_without_a_restart
             else:
                 kazoo.set("/bookies", written)
             await eventually(partial(only_one_in_r2, store, alone), timeout_s=20)
-            for ledger_id in range(number * 5, number * 5 + 5):
-                await store.create(fence, ledger_id, {})
-                assert alone in (await metadata.read(await newest_ledger(metadata))).last_segment.ensemble
+            for ledger_number in range(number * 5, number * 5 + 5):
+                _, ledger_id = await created(store, fence, ledger_number, metadata)
+                assert alone in (await metadata.read(ledger_id)).last_segment.ensemble
         await store.racks.change(lambda table: table.without(real_cluster.names[0]))
         assert real_cluster.names[0] not in json.loads(kazoo.get("/bookies")[0])["default"]
         kazoo.delete("/bookies")
