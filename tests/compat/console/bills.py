@@ -43,6 +43,7 @@ METERS = {title: meter for meter, title in TITLES.items()}
 TOPICS = (PLACED, PARTS, FAILING, JOBS, TYPED, STEADY, LETTERS)
 FEES, REST = "fees and other", "everything else"
 CENT = 0.01
+LOOK_S = 1.0  # what is kept is looked at that often, and counts for the time since the look before
 
 
 class Computed(NamedTuple):
@@ -75,7 +76,8 @@ def _out(of: Computed, topic: str) -> Range:
 
 def _seconds(of: Computed) -> tuple[float, float]:
     """Nothing is counted while no broker is there, which may have been for long, where one was killed."""
-    return 0 if of.world.restarted else max(0.0, of.flushed_s - of.world.done_s - 1), of.stopped_s - of.world.began_s
+    least_s = 0 if of.world.restarted else max(0.0, of.flushed_s - of.world.done_s - LOOK_S)
+    return least_s, of.stopped_s - of.world.began_s + LOOK_S
 
 
 def used(of: Computed, topic: str, meter: str) -> Range:
