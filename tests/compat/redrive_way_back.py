@@ -41,7 +41,6 @@ NOWHERE, ELSEWHERE, EVERY = "nowhere", "persistent://public/other/orders", 50  #
 PARTITIONS = 2
 OUTCOMES_OF_TENANT_MAX = 20_000  # that are kept: the newest (workers.redrive.task)
 DONE_S = 1_800.0
-REQUEST_S_MAX = 15.0  # of a page while a broker is dead
 
 
 def origin_of(number: int) -> str:

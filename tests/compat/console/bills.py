@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tests.compat.console.clients import FAILING, JOBS, LETTERS, PARTS, PAYLOAD_BYTES, PLACED, STEADY, TENANT, TYPED, World
@@ -180,19 +181,18 @@ def _down_topic(of: Computed, one: Shown) -> Range:
     return _used_of(of, one.row, "topic", _drill(one))
 
 
+def _usage_row(meter: str, of: Computed, one: Shown) -> Range:
+    return _used_of(of, one.row, one.page.rpartition(" ")[2], meter)
+
+
 def _percent(part: Range, whole: Range) -> Range:
     return Range(100 * part.least / whole.most - 1, 100 * part.most / whole.least + 1)
 
 
 Expected = Callable[[Computed, Shown], Range]
 BILLS: dict[str, Expected] = {  # of the first number of each
-    **{
-        f"usage.{meter}": lambda of, one, meter=meter: _used_of(of, one.row, one.page.rpartition(" ")[2], meter)  # type: ignore[misc]
-        for meter in ("messages_in", "bytes_in", "messages_out", "bytes_out")
-    },
-    "usage.stored_bytes": lambda of, one: _times(
-        _used_of(of, one.row, one.page.rpartition(" ")[2], "stored_byte_seconds"), 0, 1 / 3_600
-    ),
+    **{f"usage.{meter}": partial(_usage_row, meter) for meter in ("messages_in", "bytes_in", "messages_out", "bytes_out")},
+    "usage.stored_bytes": lambda of, one: _times(_usage_row("stored_byte_seconds", of, one), 0, 1 / 3_600),
     "usage.api_calls": lambda of, one: Range(0, 1_000) if one.page == "usage tenant" else exactly(0),
     "costs.total": lambda of, one: total(of),
     "costs.rows.cost": _cost_row,
