@@ -75,6 +75,9 @@ async def test_look_ups_that_wait_hold_up_nothing_behind_them(world: BrokerWorld
 
     monkeypatch.setattr(world.service.owners, "found", found)
     asked = [client.say(pb.Command.LOOKUP, topic=TOPIC) for _ in range(WAITING_MAX + 700)]
+    connection = connection_of(world)
+    await eventually(lambda: connection.requests.waiting == connection.requests.count == WAITING_MAX)
+    assert connection.requests.waiting_bytes == connection.requests.size_bytes, "all of a frame waits, not its body alone"
     client.write(send_frame(0, b"behind them"))
     client.write(frames.PING)
     answers = [await client.next() for _ in range(700 + 2)]
@@ -82,7 +85,6 @@ async def test_look_ups_that_wait_hold_up_nothing_behind_them(world: BrokerWorld
     assert {answer.name for answer in answers} == {"LOOKUP_RESPONSE", "SEND_RECEIPT", "PONG"}
     assert [answer.request_id for answer in refused] == asked[WAITING_MAX:]
     assert {answer.error for answer in refused} == {pb.ServiceNotReady}
-    connection = connection_of(world)
     assert connection.throttle.reading and connection.requests.waiting == WAITING_MAX
     somebody_serves.set()
     assert [(await client.expect("LOOKUP_RESPONSE")).request_id for _ in range(WAITING_MAX)] == asked[:WAITING_MAX]

@@ -169,7 +169,7 @@ class FleetMember(ABC):
     async def require(self, name: TopicName) -> None:
         if name.tenant == OWN_TENANT:  # each broker has its own
             return
-        elsewhere = await self.where(name, sent=True)
+        elsewhere = await self._where_now(name, True)
         if elsewhere is not None:
             raise NotReady(
                 f"topic {name} is served by another broker, at {elsewhere.addresses.get('broker_url')}: look it up again"

@@ -194,18 +194,21 @@ class SharedMember(FleetMember):
         return row if row is not None and row.state == "draining" and self.owners.is_live(row) else None
 
     async def require(self, name: TopicName) -> None:
-        """Who gives a bundle away tells its clients at once, and they are here before the rows are looked at the next time. The
-        one that gives serves whoever looked up before, and refuses at once from when it closes topics: its move waits for those
-        that are being opened."""
+        """Who gives a bundle away tells its clients at once, and they are here before the rows are looked at the next time: so
+        there is one look, and whoever is wrong here after it is refused. Waiting is for look-ups: a producer or consumer that
+        waited would count among the requests that its connection may have under way. The one that gives serves whoever looked up
+        before, and refuses at once from when it closes topics: its move waits for those that are being opened."""
         if name.tenant == OWN_TENANT:
             return
         row = self._handed_over(name)
         if self.renews and row is not None and row.broker_id == self.broker_id:
             if row.bundle in self.leaving:
                 return
-            raise NotReady(f"topic {name} moves to another broker: look it up again")
-        if self.renews and await self.where(name, sent=True) is not None:
+            raise _moves(name)
+        if self.renews and (row is not None or await self._where_now(name, True) is not None):
             await self._look_now()
+            if self._handed_over(name) is not None:
+                raise _moves(name)
         await super().require(name)
 
     async def adopt(self) -> None:
@@ -371,6 +374,10 @@ class SharedMember(FleetMember):
         log.critical("session.lost", broker_id=self.broker_id, session=self._session)
         self.lost.set()
         raise error
+
+
+def _moves(name: TopicName) -> NotReady:
+    return NotReady(f"topic {name} moves to another broker: look it up again")
 
 
 def to_do(broker_id: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -36,15 +37,17 @@ from messaging.storage.ledger_store import StoreError
 log = structlog.get_logger("broker.commands")
 
 Work = Coroutine[Any, Any, None]
-Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
+Handler = Callable[..., Coroutine[Any, Any, None] | None]  # of the broker, the connection, the body and its resource
 
 
 class Row(NamedTuple):
-    """`field`: the command's body; `handler` executes it; commands with equal keys from `order` run one after another."""
+    """`field`: the command's body; `handler` executes it; commands with equal keys from `order` run one after another. One that is
+    `sized` is also told how many bytes its request counts."""
 
     field: str
     handler: Handler
     order: Callable[[Any], object] | None = None
+    sized: bool = False
 
 
 def _producer_key(body: Any) -> object:
@@ -61,7 +64,7 @@ def _list_key(body: Any) -> object:
 
 TABLE: dict[int, Row] = {
     pb.Command.PARTITIONED_METADATA: Row("partitioned_metadata", command_lookup.partitioned_metadata),
-    pb.Command.LOOKUP: Row("lookup", command_lookup.lookup),
+    pb.Command.LOOKUP: Row("lookup", command_lookup.lookup, sized=True),
     pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", topic_lists.topics_of_namespace, _list_key),
     pb.Command.WATCH_TOPIC_LIST: Row("watch_topic_list", topic_lists.watch_topics, _list_key),
     pb.Command.WATCH_TOPIC_LIST_CLOSE: Row("watch_topic_list_close", topic_lists.close_watch, _list_key),
@@ -121,14 +124,16 @@ class Commands:
                 work = self._guarded(connection, kind, body, result)
                 self._run(connection, work, size, row.order(body) if row.order else None, within=result)
             return
-        self._run(connection, self._authorised(connection, kind, body, action, row), size, row.order(body) if row.order else None)
+        handler = partial(row.handler, size_bytes=size + TASK_BYTES) if row.sized else row.handler
+        work = self._authorised(connection, kind, body, action, handler)
+        self._run(connection, work, size, row.order(body) if row.order else None)
 
-    async def _authorised(self, connection: Connection, kind: int, body: Any, action: Action, row: Row) -> None:
+    async def _authorised(self, connection: Connection, kind: int, body: Any, action: Action, handler: Handler) -> None:
         async def act() -> None:
             assert connection.principal is not None
             resource = resource_of(kind, body)
             await self.service.authorize(connection.principal, action, resource)
-            result = row.handler(self.service, connection, body, resource)
+            result = handler(self.service, connection, body, resource)
             if result is not None:
                 await result
 

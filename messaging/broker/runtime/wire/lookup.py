@@ -7,7 +7,6 @@ from dataclasses import asdict
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.owners import LookupClient
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.broker.runtime.wire.pending_requests import TASK_BYTES
 from messaging.errors import NotReady
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
@@ -24,16 +23,15 @@ async def partitioned_metadata(service: Broker, connection: Connection, body: pb
     connection.send(frames.command(pb.Command.PARTITIONED_METADATA_RESPONSE, partitioned_metadata_response=answer))
 
 
-async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resource: Resource) -> None:
-    """Also answers for topics that do not exist: a lookup never creates one."""
+async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resource: Resource, *, size_bytes: int) -> None:
+    """Also answers for topics that do not exist: a lookup never creates one. `size_bytes`: what it counts among the requests of its
+    connection, until it waits."""
     if body.advertised_listener_name:
         # With this wording the C++ client does not close its connection.
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
     await service.require_namespace(resource.namespace)
     name = parse_topic(resource.topic)
-    client = LookupClient(
-        wanted=lambda: not connection.closed, place=lambda: connection.requests.place(body.ByteSize() + TASK_BYTES)
-    )
+    client = LookupClient(wanted=lambda: not connection.closed, place=lambda: connection.requests.place(size_bytes))
     elsewhere = await service.owners.found(name, sent=body.authoritative, client=client)
     addresses = asdict(service.addresses) if elsewhere is None else elsewhere.addresses
     # Over a WebSocket another broker is reached through this one, which acquires the topic when it is opened.

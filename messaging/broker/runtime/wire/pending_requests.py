@@ -72,7 +72,7 @@ class PendingRequests:
 
     @contextmanager
     def place(self, size: int) -> Iterator[bool]:
-        """For a request of `size` bytes that has begun, as long as it waits. False: too many of this connection do."""
+        """For a request that has begun with `size` bytes, as long as it waits. False: too many of this connection do."""
         if self.waiting >= WAITING_MAX or self.waiting_bytes + size > WAITING_BYTES_MAX:
             yield False
             return

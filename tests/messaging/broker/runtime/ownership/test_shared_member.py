@@ -296,6 +296,24 @@ async def test_the_one_that_gives_refuses_at_once(world: tuple[Store, SharedMemb
     assert store.looks == 0
 
 
+async def test_who_opens_something_at_the_wrong_broker_during_a_move_is_refused_after_one_look(
+    world: tuple[Store, SharedMember, Clock],
+) -> None:
+    """It waited for the end of the move, up to 4 s, among the requests that its connection may have under way."""
+    store, member, _ = world
+    store.other_lives = True
+    await member.look()
+    store.rows.append(OwnershipRow(ROW.bundle, "b2", 1, 2, "draining", False, 2))
+    for known in (False, True):  # before the rows were looked at, and after
+        store.looks = 0
+        with pytest.raises(NotReady, match="moves to another broker: look it up again"):
+            await member.require(TOPIC)
+        assert store.looks == 1, known
+    store.rows.append(OwnershipRow(ROW.bundle, "b1", 1, 3, "owned", False, 3))
+    await member.require(TOPIC)
+    assert store.looks == 2, "the move is over, and it was sent here"
+
+
 async def test_one_that_gives_and_cannot_renew_lets_nobody_in(world: tuple[Store, SharedMember, Clock]) -> None:
     """A move that is announced waits for others, which wait for the metadata: clients that were let go came back meanwhile."""
     store, member, clock = world

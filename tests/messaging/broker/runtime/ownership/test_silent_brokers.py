@@ -15,7 +15,7 @@ from messaging.adminrpc.methods import PROBLEMS_LIST, STATUS, TOPICS_LIST
 from messaging.adminrpc.problems import ProblemsList
 from messaging.adminrpc.topics import TopicsList
 from messaging.broker.runtime.ownership.shared_member import SharedMember
-from messaging.broker.runtime.ownership.silence import GIVEN_UP_S, SILENT_S, Silence
+from messaging.broker.runtime.ownership.silence import FORGOTTEN_S, GIVEN_UP_S, SILENT_S, Silence
 from messaging.errors import NotReady
 from messaging.storage.sql.meta_store import SqlMetaStore
 from tests.support.brokers.fleet import shared_broker
@@ -66,3 +66,16 @@ def test_whoever_answers_anything_is_not_silent() -> None:
     assert not silence.is_silent("a")
     silence.asked("a")
     assert not silence.is_silent("a")
+
+
+def test_addresses_that_nobody_asks_any_more_are_forgotten() -> None:
+    """A broker may have another port after each start: the addresses of all its former ones were kept for good."""
+    now_s = 100.0
+    silence = Silence(lambda: now_s)
+    for number in range(1_000):
+        silence.asked("one that hangs")
+        silence.asked(f"port {number}")
+        now_s += 1.0
+    remembered = silence.silent(-1.0)
+    assert "one that hangs" in remembered and FORGOTTEN_S <= len(remembered) <= FORGOTTEN_S + 2
+    assert silence.is_silent("one that hangs", 999.0), "however long ago it was asked first"
