@@ -61,7 +61,7 @@ class SqlMetaStore:
         self._ledger_id_next = self._ledger_id_stop = 0
         self.thread.start()
         try:
-            await self._call(tables.open_check)
+            await self._read(tables.open_check)
         except BaseException:
             await self.stop()
             raise
@@ -84,6 +84,10 @@ class SqlMetaStore:
 
         return await self._call(fenced, turn)
 
+    async def _read(self, run: Callable[[Database], T], turn: str = "") -> T:
+        """`run`, which writes nothing."""
+        return await self._call(run, turn, reads=True)
+
     async def acquire(self, scope: str, *, after: int = 0) -> Fence:
         return Fence(scope, await self._call(lambda db: tables.raise_epoch(db, scope, after)))
 
@@ -103,7 +107,7 @@ class SqlMetaStore:
             self._ledger_ids_wanted -= 1
 
     async def first_free_ledger_id(self) -> int:
-        return await self._call(tables.ledger_id_stop)
+        return await self._read(tables.ledger_id_stop)
 
     async def get_topic(self, name: str) -> TopicRecord | None:
         def run(db: Database) -> TopicRecord | None:
@@ -121,7 +125,7 @@ class SqlMetaStore:
                 idle_since=record.idle_since or NO_TIMES,
             )
 
-        return await self._call(run, tenant_of(name))
+        return await self._read(run, tenant_of(name))
 
     async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         written = replace(record, version=record.version + 1)
@@ -154,25 +158,25 @@ class SqlMetaStore:
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
-        return await self._call(
+        return await self._read(
             lambda db: [name for (name,) in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
         )
 
     async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000, words: str = "") -> list[PageTopic]:
-        rows = await self._call(lambda db: self._pages.page(db, namespace, after, limit, words), namespace.partition("/")[0])
+        rows = await self._read(lambda db: self._pages.page(db, namespace, after, limit, words), namespace.partition("/")[0])
         return [PageTopic(name, 0 if record is None else tables.partitioned_of((record,)).partitions) for name, record in rows]
 
     async def count_in_pages(self, namespace: str) -> TopicCounts:
-        return await self._call(lambda db: self._pages.count(db, namespace), namespace.partition("/")[0])
+        return await self._read(lambda db: self._pages.count(db, namespace), namespace.partition("/")[0])
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
-        return await self._call(lambda db: tables.count_of_namespaces(db, "topic", tenant), tenant)
+        return await self._read(lambda db: tables.count_of_namespaces(db, "topic", tenant), tenant)
 
     async def count_schemas(self, tenant: str) -> dict[str, int]:
-        return await self._call(lambda db: tables.count_of_namespaces(db, "schema_version", tenant), tenant)
+        return await self._read(lambda db: tables.count_of_namespaces(db, "schema_version", tenant), tenant)
 
     async def count_partitions(self, tenant: str) -> dict[str, int]:
-        return await self._call(lambda db: tables.count_partitions(db, tenant), tenant)
+        return await self._read(lambda db: tables.count_partitions(db, tenant), tenant)
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         begin = f"persistent://{tenant}/"
@@ -184,17 +188,17 @@ class SqlMetaStore:
                 counts[namespace_of(topic)] = counts.get(namespace_of(topic), 0) + count
             return counts
 
-        return await self._call(run, tenant)
+        return await self._read(run, tenant)
 
     async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
-        return await self._call(lambda db: tables.topic_records(db, tenant, after, limit), tenant)
+        return await self._read(lambda db: tables.topic_records(db, tenant, after, limit), tenant)
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? and name < ? order by name limit ?"
-        return await self._call(lambda db: [name for (name,) in db.execute(sql, (after, RECYCLED, limit))])  # places come last
+        return await self._read(lambda db: [name for (name,) in db.execute(sql, (after, RECYCLED, limit))])  # places come last
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
-        return await self._call(lambda db: tables.search(db, tenant, words, limit), tenant)
+        return await self._read(lambda db: tables.search(db, tenant, words, limit), tenant)
 
     async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         def run(db: Database) -> tuple[list[int], str | None]:
@@ -204,10 +208,10 @@ class SqlMetaStore:
             names = [name for name, _ in rows]
             return ids, names[-1] if len(rows) == limit else None
 
-        return await self._call(run)
+        return await self._read(run)
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
-        return await self._call(lambda db: tables.partitioned(db, name), tenant_of(name))
+        return await self._read(lambda db: tables.partitioned(db, name), tenant_of(name))
 
     async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         written = replace(record, version=record.version + 1)
@@ -233,7 +237,7 @@ class SqlMetaStore:
             records = (tables.partitioned_of(row) for row in db.execute(sql, (RECYCLED,)))
             return [record for record in records if record.unfinished]
 
-        return await self._call(run)
+        return await self._read(run)
 
     async def delete_partitioned(self, fence: Fence, name: str) -> None:
         def run(db: Database) -> None:
@@ -244,13 +248,13 @@ class SqlMetaStore:
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         sql = "select record from partitioned where namespace = ? order by name"
-        return await self._call(
+        return await self._read(
             lambda db: [tables.partitioned_of(row) for row in db.execute(sql, (namespace,))], namespace.partition("/")[0]
         )
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
         sql = "select * from subscription where topic = ? order by name"
-        return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))], tenant_of(topic))
+        return await self._read(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def create_subscription(
         self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
@@ -284,15 +288,15 @@ class SqlMetaStore:
 
     async def subscriptions_by_id(self, ids: Iterable[int]) -> list[SubscriptionRecord]:
         asked = list(ids)
-        return await self._call(lambda db: [tables.subscription(row) for row in tables.by_id(db, "*", asked)])
+        return await self._read(lambda db: [tables.subscription(row) for row in tables.by_id(db, "*", asked)])
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         asked = list(ids)
-        return await self._call(lambda db: {subscription_id for (subscription_id,) in tables.by_id(db, "id", asked)})
+        return await self._read(lambda db: {subscription_id for (subscription_id,) in tables.by_id(db, "id", asked)})
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         sql = "select record from schema_version where topic = ? order by version"
-        return await self._call(lambda db: [bytes(record) for (record,) in db.execute(sql, (topic,))], tenant_of(topic))
+        return await self._read(lambda db: [bytes(record) for (record,) in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def schema_version(self, topic: str, version: int) -> bytes | None:
         sql = "select record from schema_version where topic = ? and version = ?"
@@ -301,15 +305,15 @@ class SqlMetaStore:
             (record,) = db.execute(sql, (topic, version)).fetchone() or (None,)
             return None if record is None else bytes(record)
 
-        return await self._call(run, tenant_of(topic))
+        return await self._read(run, tenant_of(topic))
 
     async def schema_version_sizes(self, topic: str) -> list[int]:
         sql = "select length(record) from schema_version where topic = ? order by version"
-        return await self._call(lambda db: [size for (size,) in db.execute(sql, (topic,))], tenant_of(topic))
+        return await self._read(lambda db: [size for (size,) in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
         sql = "select distinct topic from schema_version where namespace = ? order by topic"
-        return await self._call(lambda db: [topic for (topic,) in db.execute(sql, (namespace,))], namespace.partition("/")[0])
+        return await self._read(lambda db: [topic for (topic,) in db.execute(sql, (namespace,))], namespace.partition("/")[0])
 
     async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
         def run(db: Database) -> None:
@@ -331,7 +335,7 @@ class SqlMetaStore:
             (value,) = db.execute("select value from value where key = ?", (key,)).fetchone() or (None,)
             return None if value is None else bytes(value)
 
-        return await self._call(run, tenant_of(key))
+        return await self._read(run, tenant_of(key))
 
     async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
         await self._change(fence, lambda db: tables.put_value(db, key, bytes(value)), tenant_of(key))
@@ -346,28 +350,28 @@ class SqlMetaStore:
         await self._change(fence, lambda db: recycling.restore(db, name, record, values, listed), tenant_of(name))
 
     async def restores(self) -> int:
-        return await self._call(recycling.restores)
+        return await self._read(recycling.restores)
 
     async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
         return await self._change(fence, lambda db: recycling.end_restore(db, name, record), tenant_of(name))
 
     async def get_recycled(self, recycle_id: str) -> RecycledTopic | None:
-        return await self._call(lambda db: recycling.get(db, recycle_id))
+        return await self._read(lambda db: recycling.get(db, recycle_id))
 
     async def list_recycled(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[RecycledTopic]:
-        return await self._call(lambda db: recycling.listed(db, namespace, after, limit), namespace.partition("/")[0])
+        return await self._read(lambda db: recycling.listed(db, namespace, after, limit), namespace.partition("/")[0])
 
     async def expired_recycled(self, now_ms: int, limit: int) -> list[RecycledTopic]:
-        return await self._call(lambda db: recycling.expired(db, now_ms, limit))
+        return await self._read(lambda db: recycling.expired(db, now_ms, limit))
 
     async def count_recycled(self, tenant: str) -> int:
-        return await self._call(lambda db: recycling.count(db, tenant), tenant)
+        return await self._read(lambda db: recycling.count(db, tenant), tenant)
 
     async def count_within(self, places: str) -> tuple[int, int]:
-        return await self._call(lambda db: recycling.count_within(db, places), tenant_of(places))
+        return await self._read(lambda db: recycling.count_within(db, places), tenant_of(places))
 
     async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
-        return await self._call(lambda db: recycling.places(db, within, after, limit), tenant_of(within))
+        return await self._read(lambda db: recycling.places(db, within, after, limit), tenant_of(within))
 
     async def begin_purge(self, fence: Fence, recycle_id: str) -> None:
         await self._change(fence, lambda db: recycling.begin_purge(db, recycle_id))

@@ -261,12 +261,12 @@ class SqlOwnershipStore:
     async def _run(self, run: Callable[..., T], *arguments: Any) -> T:
         return await self._call(lambda db: run(db, *arguments), _BUNDLES)
 
-    async def _timed(self, run: Callable[..., T], *arguments: Any, turn: str = _BUNDLES) -> T:
-        return await self._call(lambda db: run(db, self._now_ms(db), *arguments), turn)
+    async def _timed(self, run: Callable[..., T], *arguments: Any, turn: str = _BUNDLES, reads: bool = False) -> T:
+        return await self._call(lambda db: run(db, self._now_ms(db), *arguments), turn, reads=reads)
 
     async def clock_ms(self) -> int:
         """The time of the database."""
-        return await self._timed(lambda db, now_ms: now_ms, turn=_SESSIONS)
+        return await self._timed(lambda db, now_ms: now_ms, turn=_SESSIONS, reads=True)
 
     async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
         return await self._timed(open_session, broker_id, addresses, replace, turn=_SESSIONS)
@@ -305,7 +305,7 @@ class SqlOwnershipStore:
         await self._run(remove_bundle, row)
 
     async def bundles_of(self, namespace: str) -> list[OwnershipRow]:
-        return await self._run(bundles_of, namespace)
+        return await self._call(lambda db: bundles_of(db, namespace), _BUNDLES, reads=True)
 
     async def release_bundles_of(self, ended: EndedSession, limit: int = CHANGES_MAX) -> int:
         return await self._run(release_bundles_of, ended, limit, self._lock)
@@ -314,4 +314,4 @@ class SqlOwnershipStore:
         await self._run(forget_broker, ended, self._lock)
 
     async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
-        return await self._timed(ownership_changes, after, limit)
+        return await self._timed(ownership_changes, after, limit, reads=True)

@@ -6,7 +6,8 @@ topics created at once cost a few syncs, not 1000.
 
 Calls are taken in turns, which are fair between tenants, while the transaction goes on: one of each that has any. Those with the
 same turn are run in the order in which they were made. A transaction has `CALLS_MAX` calls at most, and begins none later than
-`RUN_S_MAX` after its first: a tenant waits for the commit under way and for its own, whatever the others have queued.
+`RUN_S_MAX` after its first: a tenant waits for the commit under way and for its own, whatever the others have queued. Where a
+transaction of reads alone keeps nobody else waiting, one that begins with a read has nothing but reads.
 
 What fails:
 
@@ -68,6 +69,7 @@ class _Call:
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     turn: str
+    reads: bool
 
 
 class _Failed(NamedTuple):
@@ -86,6 +88,7 @@ class CommitThread:
     errors mean."""
 
     BEGIN: ClassVar[str]
+    READS_APART: ClassVar[bool] = False  # reads have transactions of their own, which take no lock that others wait for
 
     def __init__(self, connect: Callable[[], Database], health: BackgroundLoop | None = None) -> None:
         self.commits = 0
@@ -121,7 +124,8 @@ class CommitThread:
         """Only this call could not go on, since another broker's transaction has not ended."""
         return False
 
-    def begin(self, db: Database) -> None:
+    def begin(self, db: Database, *, reads: bool) -> None:
+        """`reads`: nothing is written in this one. Only where `READS_APART`."""
         db.execute(self.BEGIN)
 
     def commit(self, db: Database) -> None:
@@ -149,14 +153,14 @@ class CommitThread:
             self._calls.end()
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
 
-    async def call(self, run: Callable[[Database], T], turn: str = "") -> T:
-        """What `run` returns, once it is committed; it may be run more than once until then. `turn`: the tenant that it is for.
-        Raises what `run` raises; `DiskFull` and `Unavailable` where the database did not do it."""
+    async def call(self, run: Callable[[Database], T], turn: str = "", *, reads: bool = False) -> T:
+        """What `run` returns, once it is committed; it may be run more than once until then. `turn`: the tenant that it is for;
+        `reads`: it writes nothing. Raises what `run` raises; `DiskFull` and `Unavailable` where the database did not do it."""
         if self._thread is None:
             raise Unavailable("the metadata store is not running: this broker starts or stops")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._calls.put(turn, _Call(run, future, loop, turn))
+        self._calls.put(turn, _Call(run, future, loop, turn, reads))
         return await future
 
     # In the thread
@@ -196,13 +200,19 @@ class CommitThread:
     def _may_run(self, turn: str, call: _Call) -> bool:
         return turn not in self._later_calls
 
+    def _may_read(self, turn: str, call: _Call) -> bool:
+        return call.reads and self._may_run(turn, call)
+
+    def _only_reads(self, batch: Batch[_Call]) -> bool:
+        return self.READS_APART and batch.items[0].reads
+
     def _outcomes(self, batch: Batch[_Call]) -> list[Any]:
         """One for each call: a value, `_Failed` or `_Later`. What is new grows by those that share the commit."""
         calls = batch.items
         for attempts in itertools.count(1):
             connecting = self._db is None
             try:
-                outcomes = self._commit(self._connected(), self._in_turns(batch), self.clock() >= batch.give_up_s)
+                outcomes = self._commit(self._connected(), batch)
             except BaseException as error:
                 failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
                 connecting = connecting and self._db is None
@@ -225,9 +235,10 @@ class CommitThread:
         aside are on their own, so that nobody else meets whom they met."""
         begun_s = self.clock()
         calls = batch.items
+        fits = self._may_read if self._only_reads(batch) else self._may_run
         yield from list(calls)  # more than the first, where the transaction is run again
         while batch.meetings == 0 and len(calls) < CALLS_MAX and self.clock() - begun_s < RUN_S_MAX:
-            call = self._calls.take_waiting(self._may_run)
+            call = self._calls.take_waiting(fits)
             if call is None:
                 return
             calls.append(call)
@@ -238,13 +249,13 @@ class CommitThread:
             self._db = self._connect()
         return self._db
 
-    def _commit(self, db: Database, calls: Iterable[_Call], give_up: bool) -> list[Any]:
-        """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then. `give_up`:
-        nothing is set aside any more."""
+    def _commit(self, db: Database, batch: Batch[_Call]) -> list[Any]:
+        """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then."""
         outcomes: list[Any] = []
         later: dict[str, _Later] = {}  # by turn: what is behind a call that is set aside waits for it
-        self.begin(db)
-        for call in calls:
+        give_up = self.clock() >= batch.give_up_s  # nothing is set aside any more
+        self.begin(db, reads=self._only_reads(batch))
+        for call in self._in_turns(batch):
             if call.turn in later:
                 outcomes.append(later[call.turn])
                 continue

@@ -2,6 +2,7 @@
 
 SQLite by itself looks only every 100 ms whether a lock is free: beside a broker that commits all the time the others would wait for
 seconds, and then fail. So they look a hundred times as often, and each that met another one leaves it a gap before its next commit.
+Reads take no such lock: a list of 100,000 topics keeps no other broker from committing, nor its commit the list.
 
 Where the disk is full, a transaction is run again with the space of the write-ahead log, whose content is moved into the database,
 or with space from the reserve, until that is used up.
@@ -42,6 +43,7 @@ def code_of(error: BaseException) -> int:
 
 class SqliteThread(CommitThread):
     BEGIN: ClassVar[str] = "begin immediate"
+    READS_APART: ClassVar[bool] = True
 
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE
@@ -55,13 +57,16 @@ class SqliteThread(CommitThread):
         self.reserve = reserve
         self._shared_until_s = 0.0
 
-    def begin(self, db: Database) -> None:
+    def begin(self, db: Database, *, reads: bool) -> None:
         begun_s = self.clock()
-        if begun_s < self._shared_until_s:
+        if begun_s < self._shared_until_s and not reads:
             time.sleep(GAP_S)
         while True:
             try:
-                db.execute(self.BEGIN)
+                if reads:
+                    _begin_reading(db)
+                else:
+                    db.execute(self.BEGIN)
                 return
             except sqlite3.OperationalError as error:
                 now_s = self.clock()
@@ -102,6 +107,18 @@ class SqliteThread(CommitThread):
         if released and isinstance(self._db, sqlite3.Connection):
             shrink_log(self._db)
         return released
+
+
+def _begin_reading(db: Database) -> None:
+    """From here on the transaction sees the database as it is now. That may have to wait where another broker has just opened it
+    after a crash, or closes it; no statement behind it has to."""
+    db.execute("begin")
+    try:
+        db.execute("select 1 from sqlite_master limit 1").fetchall()
+    except sqlite3.Error:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
 
 
 def shrink_log(db: sqlite3.Connection) -> bool:

@@ -184,12 +184,12 @@ class Queue:
         self._begun, self._go_on = threading.Event(), threading.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def block(self) -> None:
+    async def block(self, *, reads: bool = False) -> None:
         def first(db: Database) -> None:
             self._begun.set()
             self._go_on.wait(10)
 
-        self._add(first, "blocking", "")
+        self._add(first, "blocking", "", reads)
         await asyncio.to_thread(self._begun.wait, 10)
 
     async def put(self, tenant: str, *names: str, takes_s: float = 0) -> None:
@@ -202,9 +202,9 @@ class Queue:
             self._add(run, name, tenant)
         await asyncio.sleep(0)
 
-    def _add(self, run: Callable[[Database], None], name: str, tenant: str) -> None:
+    def _add(self, run: Callable[[Database], None], name: str, tenant: str, reads: bool = False) -> None:
         async def call() -> None:
-            await self.thread.call(run, tenant)
+            await self.thread.call(run, tenant, reads=reads)
             self.answered.append(name)
 
         self._tasks.append(asyncio.ensure_future(call()))
@@ -330,3 +330,59 @@ async def test_a_lock_that_does_not_end_fails_the_call_at_last(world: World, mon
     holding.execute("rollback")
     holding.close()
     assert await world.insert(2) == 2
+
+
+@pytest.mark.parametrize("held", ["read", "write"])
+async def test_reads_and_commits_of_brokers_that_share_the_file_do_not_wait_for_each_other(tmp_path: Path, held: str) -> None:
+    """Each read took the lock of writers: while one broker listed 100,000 topics no other could open one, or list its own."""
+    here, there = SqliteMetaStore(tmp_path / "meta.sqlite3"), SqliteMetaStore(tmp_path / "meta.sqlite3")
+    await here.start()
+    await there.start()
+    fence = await here.acquire(WHOLE)
+    await here.cas_topic(fence, TopicRecord("persistent://a/b/t"))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(db: Database) -> int:
+        rows = db.execute("select 1 from topic").fetchall()
+        begun.set()
+        assert go_on.wait(10)
+        return len(rows)
+
+    holding = asyncio.ensure_future(there.thread.call(hold, reads=held == "read"))
+    await asyncio.to_thread(begun.wait, 10)
+    assert await asyncio.wait_for(here.list_topics("a/b"), 5) == ["persistent://a/b/t"]
+    if held == "read":
+        await asyncio.wait_for(here.cas_topic(fence, TopicRecord("persistent://a/b/u")), 5)
+    assert not holding.done()
+    go_on.set()
+    assert await holding == 1
+    assert len(await there.list_topics("a/b")) == (2 if held == "read" else 1), "the next one sees what was committed"
+    await here.stop()
+    await there.stop()
+
+
+async def test_a_transaction_of_reads_takes_no_writes_and_keeps_the_order_of_a_tenant(world: World) -> None:
+    def read(db: Database) -> list[int]:
+        return [number for (number,) in db.execute("select k from t order by k")]
+
+    async def insert(number: int, tenant: str) -> None:
+        await world.thread.call(lambda db: db.execute("insert into t values (?)", (number,)) and None, tenant)
+
+    calls = Queue(world.thread)
+    await calls.block(reads=True)
+    before = world.thread.commits
+    asked = [
+        asyncio.ensure_future(call)
+        for call in (
+            world.thread.call(read, "a", reads=True),
+            insert(1, "a"),
+            world.thread.call(read, "a", reads=True),
+            insert(2, "b"),
+            world.thread.call(read, "c", reads=True),
+        )
+    ]
+    await asyncio.sleep(0)
+    await calls.run()
+    first, _, second, _, other = await asyncio.gather(*asked)
+    assert (first, other, second) == ([], [], [1, 2])
+    assert world.thread.commits - before == 2, "the reads, and with the first write all the rest"
