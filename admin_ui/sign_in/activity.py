@@ -1,14 +1,16 @@
-"""When a session was last used, exact to the minute: one write a minute and session. How many sessions somebody may have, and
-the end of those that nobody used for too long."""
+"""When a session was last used, exact to the minute or two: one write a minute and session, which waits for nobody. How many
+sessions somebody may have, and the end of those that nobody used for too long."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -23,7 +25,8 @@ _noted: dict[str, float] = {}
 
 
 def seen(request: HttpRequest) -> None:
-    """Of somebody signed in. A database that cannot be written is no reason to refuse a page."""
+    """Of somebody signed in. A database that cannot be written is no reason to refuse a page, or to let somebody wait for it: the
+    usage of an hour of many topics is written in one transaction, and SQLite has one writer at a time."""
     key, now = request.session.session_key or "", time.monotonic()
     if not key or now - _noted.get(key, -EVERY_S) < EVERY_S:
         return
@@ -31,9 +34,25 @@ def seen(request: HttpRequest) -> None:
         _noted.clear()
     _noted[key] = now
     try:
-        UserSession.objects.filter(session_key=key).update(last_seen_at=timezone.now(), ip=client_address_of(request))
+        with _without_waiting():
+            UserSession.objects.filter(session_key=key).update(last_seen_at=timezone.now(), ip=client_address_of(request))
     except DatabaseError:
         return
+
+
+@contextmanager
+def _without_waiting() -> Iterator[None]:
+    """A write fails at once where another one is under way in SQLite. In PostgreSQL nobody else writes the row of a session."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with connection.cursor() as cursor:
+        (wait_ms,) = cursor.execute("pragma busy_timeout").fetchone()
+        cursor.execute("pragma busy_timeout = 0")
+        try:
+            yield
+        finally:
+            cursor.execute(f"pragma busy_timeout = {int(wait_ms)}")
 
 
 def make_room(user: User) -> None:

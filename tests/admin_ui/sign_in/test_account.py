@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 
 import msgspec
@@ -12,6 +15,7 @@ from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
 from django.conf import settings as django_settings
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -226,3 +230,26 @@ def test_forged_proxy_headers_do_not_change_whose_attempts_are_counted(browse: B
         for number in range(21)
     ]
     assert [answer.status_code for answer in statuses] == [302] * 20 + [429]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite has one writer at a time")
+def test_a_page_does_not_wait_for_whoever_writes_to_the_database(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a minute each session wrote when it was seen: beside a long transaction its page took 20 s."""
+    client = browse("")
+    sign_in(client, "owner")
+    monkeypatch.setattr(activity, "EVERY_S", 0)
+    assert client.get("/tenants/acme").status_code == 200
+    UserSession.objects.update(last_seen_at=timezone.now() - timedelta(hours=1))
+    before = UserSession.objects.get().last_seen_at
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        began_s = time.monotonic()
+        assert client.get("/tenants/acme").status_code == 200
+        assert time.monotonic() - began_s < 10, "half of what a statement waits for a lock"
+        assert UserSession.objects.get().last_seen_at == before
+        writer.execute("rollback")
+    with connection.cursor() as cursor:
+        assert cursor.execute("pragma busy_timeout").fetchone() == (20_000,), "what has to be written waits as before"
+    assert client.get("/tenants/acme").status_code == 200
+    assert UserSession.objects.get().last_seen_at > before
