@@ -36,14 +36,17 @@ class _SteppedThread(SqliteThread):
     async def stop(self) -> None:
         """The connection is everybody's."""
 
-    async def call(self, run: Callable[[Database], T], turn: str = "") -> T:
+    async def call(self, run: Callable[[Database], T], turn: str = "", *, reads: bool = False) -> T:
         async def transaction() -> T:
-            self._shared.execute("begin immediate")
+            self._shared.execute(f"pragma query_only = {int(reads)}")  # what says that it reads is refused to write
+            self._shared.execute("begin" if reads else "begin immediate")
             try:
                 result = run(self._shared)
             except BaseException:
                 self._shared.execute("rollback")
                 raise
+            finally:
+                self._shared.execute("pragma query_only = 0")
             self._shared.execute("commit")
             return result
 
