@@ -18,6 +18,7 @@ from pulsar.schema import JsonSchema, Record, String
 
 from tests.compat.stock import RECEIVE_MS, Stock
 from tests.support.brokers.standalone import Standalone
+from tests.support.waiting import eventually_sync
 
 TENANT, NAMESPACE = "truth", "orders"
 PLACED, PARTS, FAILING, JOBS, TYPED, STEADY = (
@@ -98,6 +99,16 @@ class World:
     def subscription_without_consumer(self, topic: str, subscription: str) -> None:
         self._client.subscribe(topic, subscription, SHARED, initial_position=EARLIEST).close()
 
+    def _letters_moved(self) -> bool:
+        """All are published as letters, and acknowledged where they come from."""
+
+        def stats(topic: str) -> Any:
+            path = topic.replace("://", "/")
+            return self.platform.http("GET", f"/admin/v2/{path}/stats", None, self.platform.admin_token).json()
+
+        letters, failing = stats(LETTERS), stats(FAILING)  # an error without figures until there is a letter
+        return letters.get("msgInCounter") == 3 and failing["subscriptions"]["work"]["msgBacklog"] == 0
+
     def begin(self) -> None:
         self.subscription_without_consumer(PLACED, "audit")
         billing = self.consumer(PLACED, "billing", consumer_name="biller", receiver_queue_size=QUEUE)
@@ -114,6 +125,7 @@ class World:
         self.send(self.producer(FAILING), FAILING, 3)
         for _ in range(6):
             failing.negative_acknowledge(failing.receive(RECEIVE_MS))
+        eventually_sync(self._letters_moved, timeout_s=60)  # which the client does when they come for the third time
         self.received[FAILING, "work"], self.acknowledged[FAILING, "work"] = 6, 3  # the client acknowledges what it moves
         self.producers[LETTERS], self.sent[LETTERS] = 1, 3
 
