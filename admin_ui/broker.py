@@ -1,7 +1,7 @@
 """Calls of the admin RPC on the broker: blocking for pages, awaited for the live feed.
 
 A page waits at most `ANSWER_S`, and then says that the broker is not responding; its calls are not made any more, or ended.
-Whatever else the page asks then has `ANSWER_AFTER_SILENCE_S`: another broker may answer.
+Whatever else the page asks then has a moment, and so have other pages until the broker answers (`tenants.answers`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from messaging.fairness.threads import FairThreads
 from tenants import broker as tenants_broker
 from tenants.broker import rpc
 
-ANSWER_S, ANSWER_AFTER_SILENCE_S = 5.0, 0.5
+ANSWER_S = 5.0
 THREADS = 16
 T = TypeVar("T")
 
@@ -52,15 +52,17 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
     """The result of `call`, for pages. Raises the broker's errors, and `NotReady` if it does not respond in time."""
     who = current_caller()
     waiting = Caller(who.tenant)
-    wait_s = ANSWER_AFTER_SILENCE_S if who.unanswered else ANSWER_S
-    answer = _submit(waiting, call)
     try:
-        with who.ending(waiting.leave):
-            return answer.result(wait_s)
+        with tenants_broker.answers.waiting(ANSWER_S) as wait_s:
+            answer = _submit(waiting, call)
+            try:
+                with who.ending(waiting.leave):
+                    return answer.result(wait_s)
+            except TimeoutError:
+                answer.cancel()
+                waiting.leave()
+                raise
     except TimeoutError:
-        answer.cancel()
-        waiting.leave()
-        who.unanswered = True
         raise NotReady(
             gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}")
         ) from None

@@ -23,14 +23,15 @@ from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
 from messaging.settings import Settings
+from tenants.answers import Answers, NoAnswer
 
 _THREADS = 16
 ANSWER_S = 20.0
-AFTER_SILENCE_S = 0.5  # for whatever else is asked for somebody who was not answered in time: another broker may answer
 PROBE = "health"  # who a health check is
 
 _lock = threading.Lock()
 _rpc: TypedCalls | None = None
+answers = Answers()
 
 
 class PooledRpc(TypedCalls):
@@ -55,7 +56,7 @@ class PooledRpc(TypedCalls):
         except TimeoutError:
             if method.long_read:
                 asking.leave()
-            raise NotReady(f"there was no answer to {method.name} within {answer_s:g} s: try again in a moment") from None
+            raise NoAnswer(f"there was no answer to {method.name} within {answer_s:g} s: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
 
@@ -81,15 +82,12 @@ def _end(answer: Future[A], asking: Caller) -> None:
 
 def answer_within(method: Method[R, A], request: R, answer_s: float) -> A:
     """What the broker answers somebody who would rather be told that it does not answer than wait longer. Raises its errors, and
-    `NotReady` after `answer_s`, or `AFTER_SILENCE_S` where it was silent before."""
-    client, caller = rpc(), current_caller()
+    `NoAnswer` after `answer_s`, or a moment where it was silent before."""
+    client = rpc()
     if not isinstance(client, PooledRpc):
         return client.call(method, request)
-    try:
-        return client.perform(method, request, min(answer_s, AFTER_SILENCE_S) if caller.unanswered else answer_s)
-    except NotReady:
-        caller.unanswered = True
-        raise
+    with answers.waiting(answer_s) as wait_s:
+        return client.perform(method, request, wait_s)
 
 
 def rpc() -> TypedCalls:
@@ -145,6 +143,6 @@ def takes_calls(within_s: float) -> bool:
 
 def use(client: TypedCalls | None) -> None:
     """Another client, for tests; None goes back to our own."""
-    global _rpc
+    global _rpc, answers
     with _lock:
-        _rpc = client
+        _rpc, answers = client, Answers()

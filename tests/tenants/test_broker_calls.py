@@ -15,7 +15,7 @@ from messaging.adminrpc.methods import MESSAGES_FIND, TOPICS_DELETE
 from messaging.adminrpc.topics import MessageIdAnswer, TopicDelete
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
-from tenants import broker
+from tenants import answers, broker
 from tenants.broker import PooledRpc
 from tests.support.waiting import eventually_sync
 
@@ -109,7 +109,7 @@ def test_who_waits_for_a_moment_is_told_and_what_they_read_is_ended(held: Held, 
         with pytest.raises(NotReady, match=r"within 0\.01 s"):
             broker.answer_within(MESSAGES_FIND, FIND, 0.01)
         assert caller.unanswered and not caller.left and held.callers[0].left
-        monkeypatch.setattr(broker, "AFTER_SILENCE_S", 0.02)
+        monkeypatch.setattr(answers, "MOMENT_S", 0.02)
         with pytest.raises(NotReady, match=r"within 0\.02 s"):
             broker.answer_within(MESSAGES_FIND, FIND, 60)
     held.go_on.set()

@@ -1,0 +1,59 @@
+"""How long pages and requests wait for a broker that may have stopped answering."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from messaging.caller import current_caller
+from messaging.errors import NotReady
+
+MOMENT_S = 0.5  # for what is asked of a broker that was silent before: it may be back, and another may answer
+
+
+class NoAnswer(NotReady):
+    """There was no answer in time."""
+
+
+class Answers:
+    """Whoever was not answered in time has a moment for what else they ask. If nobody was answered meanwhile, so has everybody, but
+    one at a time, until somebody is answered: pages that look again every few seconds would otherwise hold all connections of their
+    browser, and other pages would never load. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers = 0
+        self._in_full = 0  # calls that wait in full
+        self._silent = False
+
+    @contextmanager
+    def waiting(self, answer_s: float) -> Iterator[float]:
+        """Seconds to wait for an answer: `answer_s` at most. One that is too late raises `TimeoutError` or `NoAnswer` in here."""
+        caller = current_caller()
+        with self._lock:
+            in_full = not caller.unanswered and not (self._silent and self._in_full)
+            self._in_full += in_full
+            before = self._answers
+        try:
+            yield answer_s if in_full else min(answer_s, MOMENT_S)
+        except (TimeoutError, NoAnswer):
+            caller.unanswered = True
+            with self._lock:
+                self._silent |= in_full and self._answers == before
+            raise
+        except NotReady:  # what cannot be reached says nothing
+            raise
+        except Exception:
+            self._answered()
+            raise
+        else:
+            self._answered()
+        finally:
+            with self._lock:
+                self._in_full -= in_full
+
+    def _answered(self) -> None:
+        with self._lock:
+            self._answers += 1
+            self._silent = False
