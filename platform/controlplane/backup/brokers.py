@@ -1,4 +1,4 @@
-"""The brokers of this machine, held still together for the moment of a backup."""
+"""The brokers of a platform, held still together for the moment of a backup."""
 
 from __future__ import annotations
 

@@ -75,7 +75,8 @@ def place_of(url: str) -> str:
 
 
 class BackupManifest(msgspec.Struct, frozen=True):
-    """`moment_ms`: what was confirmed until then is in the backup, nothing that came later."""
+    """`moment_ms`: what was confirmed until then is in the backup, nothing that came later. `brokers`: how many logs there are
+    where messages are in files; elsewhere how many brokers were held, which those of one database need not be."""
 
     magnetar_backup: str  # the id of this backup, which says besides that the file is of this kind
     release: str
@@ -95,12 +96,20 @@ class BackupManifest(msgspec.Struct, frozen=True):
 
     def described(self) -> str:
         moment = datetime.fromtimestamp(self.moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        held = f"held for {self.held_ms:.0f} ms" if self.held_ms else "not held"
-        of = "ledgers" if self.kept.messages == BOOKKEEPER else "logs"
+        files = f"{len(self.files)} {'file' if len(self.files) == 1 else 'files'}"
         return (
-            f"backup of {moment} UTC, release {self.release}: {len(self.files)} files, {self.size_bytes / 2**20:.1f} MiB, "
-            f"{of} of {self.brokers} brokers, {held}, taken in {self.took_ms / 1000:.1f} s"
+            f"backup of {moment} UTC, release {self.release}: {files}, {self.size_bytes / 2**20:.1f} MiB, "
+            f"{self._messages_described()}, taken in {self.took_ms / 1000:.1f} s"
         )
+
+    def _messages_described(self) -> str:
+        """Where they were, and who was held."""
+        brokers = f"{self.brokers} {'broker' if self.brokers == 1 else 'brokers'}"
+        held = f"held for {self.held_ms:.0f} ms"
+        if self.kept.messages == FILES:
+            return f"{'log' if self.brokers == 1 else 'logs'} of {brokers}, {held if self.held_ms else 'not held'}"
+        where = "ledgers on bookies" if self.kept.messages == BOOKKEEPER else "messages in PostgreSQL"
+        return f"{where}, {brokers} {held}" if self.held_ms else f"{where}, no broker was held"
 
 
 class _Newer(msgspec.Struct):

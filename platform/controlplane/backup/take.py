@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,6 +31,7 @@ from controlplane.backup.brokers import (
 )
 from controlplane.backup.copies import Copies, sync_folder
 from controlplane.backup.databases import DatabaseSnapshot, PostgresqlSnapshot, SqliteSnapshot
+from controlplane.backup.drafts import new_draft, remove_abandoned
 from controlplane.backup.manifest import (
     BACKUP_FORMAT,
     BOOKKEEPER,
@@ -54,7 +54,6 @@ from messaging.storage.postgresql.connection import SCHEMA as METADATA_SCHEMA
 from messaging.storage.postgresql.ledgers.tables import SCHEMA as LEDGERS_SCHEMA
 from messaging.version import VERSION
 
-UNFINISHED = "unfinished-"
 MIB_PER_S = 64.0
 CONTROL_SCHEMA = "public"
 _SMALL_FILES = ("format", "epoch", "manifest")
@@ -90,24 +89,27 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True, mib_per
         raise ConfigError(f"{target} is inside the data directory: a backup there is lost with it; choose another place")
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     began_s, backup_id = time.monotonic(), secrets.token_hex(8)
-    draft = target / f"{UNFINISHED}{backup_id}"
-    try:
+    remove_abandoned(target)
+    with new_draft(target, backup_id) as draft:
         with ExitStack() as stack:
             databases = _open_databases(settings, stack)
             on_bookies = _on_bookies(settings)
             urls = running_brokers(settings)
             if on_bookies is not None:
                 on_bookies.check()
+            of_fleet = settings.shared_storage and not databases.one_moment()
+            if of_fleet:
                 urls = brokers_of_the_fleet(settings, urls)
             if not urls:
                 stack.enter_context(_nobody_runs(settings))
                 _require_no_others(databases)
             held_brokers = HeldBrokers(settings, urls, backup_id)
-            copies = Copies(draft)
+            copies = Copies(draft.folder)
             moment_ms, held_ms, held = _at_one_moment(held_brokers, databases, log_folders(settings.data_path))
             try:
                 if on_bookies is not None:
                     on_bookies.note(held_brokers)
+                if of_fleet:
                     require_same_brokers(settings, urls)
                 _copy(settings, copies, databases, held, with_secrets)
                 if on_bookies is not None:
@@ -119,13 +121,10 @@ def take(settings: Settings, target: Path, *, with_secrets: bool = True, mib_per
             migrations = [name for snapshot in databases.snapshots for name in snapshot.migrations()]
         done = _manifest(settings, backup_id, copies, migrations, held, bool(urls), moment_ms, held_ms, began_s, with_secrets)
         copies.sync_folders()
-        manifest.write(draft, done)
+        manifest.write(draft.folder, done)
         final = _name(target, moment_ms)
-        draft.rename(final)
+        draft.become(final)
         sync_folder(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     with suppress(OSError):  # the backup is whole all the same; what is not noted is shown as unknown
         last.record(settings.data_path, last.LastBackup(moment_ms, str(final), done.size_bytes))
     return final
@@ -263,7 +262,7 @@ def _manifest(
         release=VERSION,
         formats=Formats(backup=backup_format, migrations=sorted(migrations)),
         kept=kept,
-        brokers=max(1, len(held) if settings.ledger_url else len(log_folders(settings.data_path))),
+        brokers=len(held) if settings.ledger_url else len(log_folders(settings.data_path)),
         running=running,
         moment_ms=moment_ms,
         held_ms=round(held_ms, 3),

@@ -78,6 +78,7 @@ def backup_verify(backup_directory: Path, **overrides: str | None) -> None:
 @settings_options()
 def backup_restore(backup_directory: Path, **overrides: str | None) -> None:
     """Put BACKUP into a new data directory, and into the databases of the settings, which have to be empty."""
+    from controlplane.backup.manifest import FILES
     from controlplane.backup.restore import restore
     from messaging.settings import load
 
@@ -91,5 +92,5 @@ def backup_restore(backup_directory: Path, **overrides: str | None) -> None:
         click.echo(
             f"the backup has no secrets: put secrets/ and tls/ into {settings.data_path} before the start, else new ones are made"
         )
-    if content.brokers > 1:
+    if content.brokers > 1 and content.kept.messages == FILES:  # elsewhere any broker may serve any topic
         click.echo(f"start it with --brokers {content.brokers} or more")

@@ -15,9 +15,10 @@ from controlplane import datadir
 from controlplane.backup import bookies, manifest
 from controlplane.backup.bookies import CONTENT, BookieLedgers, verify_ledgers
 from controlplane.backup.copies import Copies, GrowingFile
+from controlplane.backup.drafts import UNFINISHED
 from controlplane.backup.manifest import BackupManifest, CopiedFile, Formats, Kept
 from controlplane.backup.restore import restore
-from controlplane.backup.take import UNFINISHED, take
+from controlplane.backup.take import take
 from messaging.bookkeeper.metadata.zookeeper import ZookeeperMetadataStore
 from messaging.settings import ConfigError, Settings
 from messaging.storage.bookkeeper.backup.packs import CONTENT_FORMAT, StoreContent
