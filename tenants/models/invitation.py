@@ -20,7 +20,8 @@ class Invitation(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
     email = models.CharField(max_length=254)
     role = models.CharField(max_length=NAME_LENGTH_MAX)  # of the membership
-    member_days = models.PositiveSmallIntegerField(default=0)  # how long the membership lasts; 0: it does not end by itself
+    # How long the membership lasts; 0: it does not end by itself.
+    member_days = models.PositiveSmallIntegerField(default=0, db_default=0)
     secret_hash = models.CharField(max_length=64, unique=True)
     mailed = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -22,7 +22,7 @@ class User(AbstractUser):
     session_epoch = models.PositiveIntegerField(default=0)
     must_verify_email = models.BooleanField(default=False)
     has_second_factor = models.BooleanField(default=False)
-    time_zone = models.CharField(max_length=64, blank=True, default="")
+    time_zone = models.CharField(max_length=64, blank=True, default="", db_default="")
     superuser_until = models.DateTimeField(null=True, blank=True)
 
     provider_asks_second_factor = False  # set for a session that began with a sign-in provider

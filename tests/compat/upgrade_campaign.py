@@ -87,7 +87,10 @@ class Services(Standalone):
             except (OSError, ValueError, KeyError):
                 return False
 
-        eventually_sync(is_ready, 60)
+        try:
+            eventually_sync(is_ready, 60)
+        except AssertionError as error:
+            raise AssertionError(f"{name} of {release} is not ready: {error} {self.output()[-4000:]}") from None
 
     def end(self, name: str) -> None:
         process = self.running.pop(name)

@@ -67,7 +67,7 @@ class RedriveOutcome(models.Model):
     messages = models.PositiveIntegerField()
     key = models.TextField(blank=True)
     why = models.CharField(max_length=WHY_CHARACTERS_MAX, blank=True)
-    target = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True)  # of one that was moved
+    target = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True, default="", db_default="")  # of one that was moved
     step = models.PositiveIntegerField()
 
     class Meta:
