@@ -144,9 +144,9 @@ BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
 BROKERS_DRAIN = Method("brokers.drain", BrokerDrained, Drained, long_change=True)
 BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)
 BROKERS_FORGET = Method("brokers.forget", GoneBroker, BrokerForgotten, long_change=True)
-# Of every broker the same: bookies are those of the whole fleet.
+# Of every broker the same: bookies are those of the whole fleet. A change that is made twice forgets what was before.
 BOOKIES_LIST = Method("bookies.list", Request, BookiesSeen)
-BOOKIES_SET_RACK = Method("bookies.set_rack", BookieRackSet, BookieRackBefore)
+BOOKIES_SET_RACK = Method("bookies.set_rack", BookieRackSet, BookieRackBefore, idempotent=False)
 BOOKIES_DELETE_RACK = Method("bookies.delete_rack", BookieRef, BookieRackBefore, idempotent=False)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 

@@ -14,7 +14,7 @@ from typing import Any
 from messaging.bookkeeper.core.placement import DEFAULT_RACK
 from messaging.bookkeeper.errors import InvalidArgument, MalformedMetadata
 
-TABLE_BYTES_MAX = 1_000_000  # ZooKeeper takes nodes of up to 1 MiB
+TABLE_BYTES_MAX = 200_000  # about 2,000 bookies; read in one turn, as it changes
 Groups = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
@@ -27,6 +27,8 @@ class RackTable:
     @classmethod
     def parse(cls, data: bytes) -> RackTable:
         """Raises `MalformedMetadata`."""
+        if len(data) > TABLE_BYTES_MAX:
+            raise MalformedMetadata(_too_large(data))
         try:
             groups = json.loads(data or b"{}")
             json.dumps(groups, ensure_ascii=False).encode()  # there may be halves of characters in it, which nobody can be sent
@@ -40,7 +42,7 @@ class RackTable:
         """Raises `InvalidArgument` where it is too large to be stored."""
         data = json.dumps(self.groups, ensure_ascii=False).encode()
         if len(data) > TABLE_BYTES_MAX:
-            raise InvalidArgument(f"the racks of all bookies take {len(data)} bytes, and the limit is {TABLE_BYTES_MAX}")
+            raise InvalidArgument(_too_large(data))
         return data
 
     def info(self, bookie: str) -> Mapping[str, Any] | None:
@@ -67,3 +69,7 @@ def _is_table(groups: object) -> bool:
     return isinstance(groups, dict) and all(
         isinstance(bookies, dict) and all(isinstance(info, dict) for info in bookies.values()) for bookies in groups.values()
     )
+
+
+def _too_large(data: bytes) -> str:
+    return f"the racks of all bookies take {len(data)} bytes, and the limit is {TABLE_BYTES_MAX}: remove bookies that are gone"

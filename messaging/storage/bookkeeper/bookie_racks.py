@@ -51,6 +51,6 @@ class BookieRacks:
             node = await self._metadata.node(self._path)
             return (RackTable(), None, b"") if node is None else (RackTable.parse(node.data), node.version, node.data)
         except MalformedMetadata as error:
-            raise StoreError(f"{WHAT}: the node {self._path} is not as Pulsar writes it, and was left: {error}") from error
+            raise StoreError(f"{WHAT}: the node {self._path} cannot be used, and was left as it is: {error}") from error
         except BookkeeperError as error:
             raise told(error) from error

@@ -46,6 +46,15 @@ def test_a_table_that_zookeeper_would_not_take_is_refused() -> None:
         RackTable().with_bookie("default", "b1:3181", {"rack": "x" * TABLE_BYTES_MAX}).encode()
 
 
+def test_a_table_that_would_take_the_loop_too_long_is_not_read() -> None:
+    """A megabyte that somebody else wrote was read in one turn of the loop."""
+    entry = b'"b%06d:3181":{"rack":"/rack-1","hostname":"bookie"}'
+    bookies = [entry % number for number in range(TABLE_BYTES_MAX // len(entry % 0))]  # and a comma each
+    with pytest.raises(MalformedMetadata, match=f"the limit is {TABLE_BYTES_MAX}: remove bookies that are gone"):
+        RackTable.parse(b'{"default":{' + b",".join(bookies) + b"}}")
+    assert RackTable.parse(b'{"default":{' + b",".join(bookies[:-100]) + b"}}").info("b000000:3181") is not None
+
+
 def only_one_in_r2(client: BookkeeperClient, alone: str) -> bool:
     return [bookie.bookie for bookie in client.bookies() if bookie.rack == "/r2"] == [alone]
 

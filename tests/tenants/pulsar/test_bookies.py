@@ -10,7 +10,7 @@ import pytest
 
 from messaging.adminrpc.bookies import BookieRack, BookieRackBefore, BookieRackSet, BookieRef, BookieSeen, BookiesSeen
 from messaging.adminrpc.methods import BOOKIES_DELETE_RACK, BOOKIES_LIST, BOOKIES_SET_RACK
-from messaging.errors import NotFound
+from messaging.errors import NotFound, NotReady
 from tenants.models import AuditRecord
 from tests.tenants.world import World, status
 
@@ -94,6 +94,26 @@ def test_each_change_is_audited_with_what_was_before(call: Call, racks: Racks) -
         ("bookie_rack.set", "b1:3181", None, first),
         ("bookie_rack.set", "b1:3181", first, second),
         ("bookie_rack.delete", "b1:3181", second, None),
+    ]
+
+
+@pytest.mark.usefixtures("on_bookies")
+def test_a_change_whose_answer_was_lost_is_audited_as_one_that_was_not_confirmed(world: World, call: Call) -> None:
+    """The broker had changed the table, and the audit log had no record of it."""
+
+    def lost(_: object) -> BookieRackBefore:
+        raise NotReady("the connection to the broker was lost")
+
+    world.line.divert(BOOKIES_SET_RACK, lost)
+    world.line.divert(BOOKIES_DELETE_RACK, lost)
+    assert not BOOKIES_SET_RACK.idempotent, "a second attempt would find what the first one left"
+    assert status(call("POST", f"{RACKS}/b1:3181?group=default", {"rack": "/r1"})) == 503
+    assert status(call("DELETE", f"{RACKS}/b1:3181")) == 503
+    rows: list[Any] = list(AuditRecord.unscoped.filter(action__startswith="bookie_rack.").order_by("id"))
+    lost_words = {"not_confirmed": "the connection to the broker was lost"}
+    assert [(row.action, row.before, row.after) for row in rows] == [
+        ("bookie_rack.set", None, {"group": "default", "rack": "/r1", "hostname": "", **lost_words}),
+        ("bookie_rack.delete", None, lost_words),
     ]
 
 

@@ -39,7 +39,7 @@ async def test_a_node_that_is_no_table_is_left_as_it_is(cluster: FakeCluster, op
     racks = (await open_store()).racks
     await cluster.store.change([CreateNode(PATH, b"{}")])
     cluster.store.overwrite(PATH, b"something else")
-    with pytest.raises(StoreError, match="the node /bookies is not as Pulsar writes it, and was left"):
+    with pytest.raises(StoreError, match="the node /bookies cannot be used, and was left as it is"):
         await racks.change(lambda _: RackTable())
     node = await cluster.store.node(PATH)
     assert node is not None and node.data == b"something else"
