@@ -50,6 +50,7 @@ _HEADER = re.compile(rb'"(POT-Creation|PO-Revision|Generated|Report-Msgid|Last-T
 _RAISING = (
     "tenants/actions/**/*.py",
     "tenants/*.py",
+    "tenants/browsing/*.py",
     "workers/redrive/*.py",
     "workers/spend_caps/*.py",
     "workers/alerts/*.py",

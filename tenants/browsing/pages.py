@@ -20,7 +20,8 @@ from messaging.adminrpc.methods import MESSAGES_BROWSE, SCHEMAS_GET, SCHEMAS_LIS
 from messaging.adminrpc.schemas import SchemaGet
 from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.broker.core.schemas.model import Schema, SchemaType
-from messaging.errors import InvalidValue, MagnetarError, NotFound
+from messaging.errors import InvalidValue, MagnetarError, NotFound, NotReady
+from messaging.fairness.waiting import ThreadTurns
 from messaging.limits.sizes import INT64_MAX
 from messaging.payloads.budget import PayloadError
 from messaging.payloads.masks import MASK, Masks
@@ -33,6 +34,9 @@ from tenants.browsing.query import MessageQuery, Place
 
 CALLS_MAX = 20  # of the broker, for one page of a topic with many partitions
 SECONDS_MAX = 1.0  # after which no further partition is asked
+# Of this process; a tenant is the one whose messages are read, since who asks may be a hundred members at as many addresses. A read
+# takes up to 2.5 s of the broker's turns, and decodes on a thread that slows the others down.
+UNDER_WAY_MAX, OF_A_TENANT_MAX, WAITING_MAX, WAIT_S = 16, 4, 32, 2.0
 VALUES_MAX = 50_000  # that are decoded for one page
 VALUES_PER_MESSAGE = 5_000
 
@@ -88,19 +92,30 @@ def require_reading(actor: Actor, topic: TopicName, query: MessageQuery) -> None
     require(actor, Action.MESSAGE_READ, topic_resource(topic, query.subscription))
 
 
+turns = ThreadTurns(UNDER_WAY_MAX, OF_A_TENANT_MAX, WAITING_MAX, WAIT_S)
+
+
 def browse(
     rpc: TypedCalls, topic: TopicName, query: MessageQuery, masks: Masks, *, payload_bytes_max: int = PIECE_BYTES
 ) -> MessagesPage:
-    """Raises `TopicNotFound`, `SubscriptionNotFound`, `InvalidValue`, `NotAuthorized` for a filter on what is masked, `NotReady`.
-    Blocks. The caller `require_reading` before, and `masks_of`."""
+    """Raises `TopicNotFound`, `SubscriptionNotFound`, `InvalidValue`, `NotAuthorized` for a filter on what is masked, and
+    `NotReady`, also where too many read messages of the tenant. Blocks. The caller `require_reading` before, and `masks_of`."""
     wanted = query.filter
     masks.check_filter(key=wanted.key is not None, property_name=wanted.property_name, text=bool(wanted.text), path=wanted.path)
     if masks.key and (wanted.text or wanted.path) and _may_hold_keys(rpc, topic):
         masks.check_key_filter(text=bool(wanted.text), path=wanted.path)
     if masks.of_payload:  # by the schema: in another form the same fields have other names, or none
         query = query._replace(format="auto")
-    partitions = 0 if topic.partition >= 0 else rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions
-    return _Browsing(rpc, topic, query, masks, partitions, payload_bytes_max).page()
+    if not turns.begin(topic.tenant):
+        raise NotReady(
+            f"{OF_A_TENANT_MAX} reads of messages of tenant {topic.tenant} are under way and others wait: try again when one has "
+            "ended, and search less at a time, by a span of time or a lower limit"
+        )
+    try:
+        partitions = 0 if topic.partition >= 0 else rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions
+        return _Browsing(rpc, topic, query, masks, partitions, payload_bytes_max).page()
+    finally:
+        turns.end(topic.tenant)
 
 
 def _may_hold_keys(rpc: TypedCalls, topic: TopicName) -> bool:
