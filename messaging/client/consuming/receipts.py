@@ -1,7 +1,8 @@
 """Acknowledgements whose receipts somebody waits for.
 
-An acknowledgement says the same however often it is sent. One whose connection broke before its receipt came is therefore sent
-again on the next, before the broker is asked for messages there, until the time of those who wait is over.
+An acknowledgement says the same however often it is sent. One whose connection broke before its receipt came, or which came too
+late to a broker that gave the topic away, is therefore sent again on the next, before the broker is asked for messages there, until
+the time of those who wait is over.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ class Receipts:
             return  # it is sent again on the next one
         if isinstance(answer, MagnetarError):
             self._done(sent, answer)
+        elif answer.ack_response.error == pb.ServiceNotReady:
+            pass  # likewise: the broker closes the consumer, or did
         elif answer.ack_response.HasField("error"):
             self._done(sent, from_wire(answer.ack_response.error, answer.ack_response.message))
         else:

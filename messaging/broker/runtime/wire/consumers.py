@@ -14,7 +14,7 @@ from messaging.broker.core.turns.command_costs import REDELIVERED_A_UNIT
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
-from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import GONE, AckDone, AfterReading
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
@@ -133,14 +133,14 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
     """Acknowledgements that the hot loop does not handle: several ids, ack sets, cumulative ones, or with a response. What comes
-    after the consumer was closed has none: it is sent again on the next connection, or the messages come again."""
+    after the consumer was closed, or while its topic moves, is refused: Apache's client for Go does nothing else until it has the
+    response or gives up, so without one it would come back to the topic after its timeout of 30 s, or after several."""
+    done = _ack_answer(connection, body)
     attached = connection.endpoints.consumers.get(body.consumer_id)
     if attached is None:
+        done(GONE, None)
         return None
     topic, subscription, consumer = attached
-    if topic.closed is not None:  # it moves, and the client is told soon
-        return None
-    done = _ack_answer(connection, body)
     if body.txnid_least_bits or body.txnid_most_bits:
         done("transactions are not served yet", None)
         return None
@@ -178,7 +178,7 @@ def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreEr
     if error is not None:
         response.error, response.message = pb.PersistenceError, f"the acknowledgement could not be stored: {error}"
     elif refused:
-        response.error, response.message = pb.NotAllowedError, refused
+        response.error, response.message = pb.ServiceNotReady if refused == GONE else pb.NotAllowedError, refused
     return frames.command(pb.Command.ACK_RESPONSE, ack_response=response)
 
 

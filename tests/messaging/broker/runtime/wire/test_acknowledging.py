@@ -64,8 +64,9 @@ async def test_an_acknowledgement_that_is_not_stored_says_so(world: BrokerWorld)
 
 
 @pytest.mark.parametrize("kind", [pb.Ack.Individual, pb.Ack.Cumulative])
-async def test_what_is_acknowledged_while_a_topic_moves_has_no_answer_and_comes_again(world: BrokerWorld, kind: int) -> None:
-    """Its cursors are saved by then, and whoever has it next goes on from there. The client sends it again there."""
+async def test_what_is_acknowledged_while_a_topic_moves_is_refused_and_comes_again(world: BrokerWorld, kind: int) -> None:
+    """Its cursors are saved by then, and whoever has it next goes on from there. Without an answer Go's client came back to the
+    topic only after its timeout for each acknowledgement that it had under way, since it does nothing else meanwhile."""
     await filled(world, 2)
     client = await world.connected("reader")
     await client.subscribe(TOPIC, sub_type=EXCLUSIVE, permits=10)
@@ -73,9 +74,15 @@ async def test_what_is_acknowledged_while_a_topic_moves_has_no_answer_and_comes_
     moving = Moving("it moves")
     await world.service.topics.unload(parse_topic(TOPIC), moving)
     ack(client, id_of(found[0]), kind=kind, request_id=7)
-    assert await client.quiet() == []
+    answer = await client.expect("ACK_RESPONSE")
+    assert (answer.request_id, answer.error) == (7, pb.ServiceNotReady)
     moving.tell(None)
     await client.expect("CLOSE_CONSUMER")
+    ack(client, id_of(found[0]), kind=kind, request_id=8)
+    answer = await client.expect("ACK_RESPONSE")
+    assert (answer.request_id, answer.error) == (8, pb.ServiceNotReady), "on its way when the consumer was closed"
+    ack(client, id_of(found[0]), kind=kind)
+    assert await client.quiet() == []
     await client.subscribe(TOPIC, sub_type=EXCLUSIVE, permits=10)
     assert texts(await client.messages(2)) == [b"0", b"1"]
 
