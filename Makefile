@@ -95,8 +95,8 @@ properties: setup $(VENV)/.installed-test ## try 25 times as many random example
 	EXAMPLES_SHARE=$(SHARE) $(BIN)/python -m pytest -q -n 2 --timeout 0 -m hypothesis $(ARGS)
 
 .PHONY: accessibility
-accessibility: setup $(VENV)/.installed-test ## look at every page of the console with axe, in light and dark, wide and on a phone
-	ACCESSIBILITY_LOOKS=2 $(BIN)/python -m pytest -q tests/admin_ui/browser/test_accessibility.py $(ARGS)
+accessibility: setup $(VENV)/.installed-test ## look at every page of the console with axe, in light and dark, wide and on a phone; PAGES=20 SEED=7
+	ACCESSIBILITY_LOOKS=2 ACCESSIBILITY_PAGES=$(PAGES) ACCESSIBILITY_SEED=$(SEED) $(BIN)/python -m pytest -q tests/admin_ui/browser/test_accessibility.py $(ARGS)
 
 .PHONY: keyboard
 keyboard: setup $(VENV)/.installed-test ## use every page of the console by Tab, and look at it on a phone; PAGES=20 SEED=7

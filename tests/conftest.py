@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.support import dividing, open_transports
+from tests.support import dividing, open_transports, rewriting
 from tests.support.databases import forget_broker, other_database
 from tests.support.dividing import when_the_group_ends
 from tests.support.examples import examples
@@ -42,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FailedTests(Path(path)))
     if os.environ.get("TESTS_ALONE"):
         config.pluginmanager.register(Alone())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before xdist starts workers."""
+    if session.config.getoption("tx", default=None) and not hasattr(session.config, "workerinput"):
+        rewriting.rewrite_ahead(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
