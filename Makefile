@@ -54,6 +54,10 @@ test: setup lint ## set up, check the sources, then run the whole test suite
 suite: setup $(VENV)/.installed-test ## set up, then run the test suite without checking the sources
 	$(BIN)/python -m $(SUITE)
 
+.PHONY: thorough
+thorough: setup $(VENV)/.installed-test ## run the tests that a usual run leaves out: every benchmark on little, all layouts of a backup, what a release repeats
+	TESTS_THOROUGH=1 $(BIN)/python -m $(SUITE) -m thorough
+
 .PHONY: lint
 lint: $(VENV)/.installed-test ## check style, types and import contracts
 	$(BIN)/ruff check .

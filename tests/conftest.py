@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # CI ends a run that takes too long, and nothing of it counts. On a machine that is several times slower than usual, what does not
 # fit is skipped, and said, so that the rest counts. Its name lacks the prefix: it is no setting of the platform.
 _UNTIL_S = float(os.environ.get("TESTS_BEGIN_UNTIL_S", "inf"))
+# Whether the tests run that are for a look at all there is (`make thorough`).
+_THOROUGH = bool(os.environ.get("TESTS_THOROUGH"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +60,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _THOROUGH and (left_out := dividing.leave_out(items)):
+        config.hook.pytest_deselected(items=left_out)
     if config.getoption("loadgroup", default=False):
         dividing.sort(items)
 

@@ -29,6 +29,8 @@ def databases(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str
         yield first, second
 
 
+# Of messages and metadata in PostgreSQL there is one in every run, all with `make thorough`.
+THOROUGH = ("metadata in PostgreSQL, log on files", "messages and metadata in two databases")
 LAYOUTS = {
     "two brokers on files": ({}, ["--brokers", "2"]),
     "all in one database": ({"DATABASE_URL": 1, "METADATA_URL": 1, "LEDGER_URL": 1}, []),
@@ -38,7 +40,11 @@ LAYOUTS = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("databases", "arguments"), LAYOUTS.values(), ids=LAYOUTS.keys(), indirect=["databases"])
+@pytest.mark.parametrize(
+    ("databases", "arguments"),
+    [pytest.param(*layout, id=name, marks=[pytest.mark.thorough] if name in THOROUGH else []) for name, layout in LAYOUTS.items()],
+    indirect=["databases"],
+)
 def test_every_message_and_every_position_come_back(
     tmp_path: Path, databases: tuple[Mapping[str, str], Mapping[str, str]], arguments: list[str]
 ) -> None:

@@ -31,6 +31,12 @@ def test_groups_begin_and_slow_modules_come_before_those_of_many_quick_tests() -
     assert items == [large, group, slow, *quick]
 
 
+def test_a_usual_run_leaves_out_what_is_thorough_and_keeps_the_order_of_the_rest() -> None:
+    first, thorough, last = _item("b"), _item("c", pytest.mark.slow, pytest.mark.thorough), _item("a", pytest.mark.slow)
+    items = [first, thorough, last]
+    assert dividing.leave_out(items) == [thorough] and items == [first, last]
+
+
 def test_what_a_group_shares_ends_with_it_and_once() -> None:
     ended: list[str] = []
     dividing.when_the_group_ends(lambda: ended.append("platform"))

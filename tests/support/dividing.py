@@ -58,6 +58,13 @@ def weight(item: pytest.Item) -> int:
     return max([quick for mark, quick in _LONG.items() if item.get_closest_marker(mark)], default=1)
 
 
+def leave_out(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Takes those from `items` that a usual run leaves out, and gives them."""
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    return left_out
+
+
 def sort(items: list[pytest.Item]) -> None:
     """Tests of one part keep their order."""
     parts = {item: _part(item) for item in items}

@@ -147,6 +147,7 @@ def test_appends(tmp_path: Path) -> None:
     assert [figure.target for figure in section.figures] == [0.5, 0.6]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
@@ -199,6 +200,7 @@ def test_first_light(tmp_path: Path) -> None:
     assert len(section.tables[0].rows) == len(first_light.CASES)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
@@ -221,6 +223,7 @@ def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
     assert not any(ROWS[0].name in failure for failure in section.failures)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
@@ -232,6 +235,7 @@ def test_many_topics(tmp_path: Path, generator: Generator) -> None:
     assert (descriptors.value, tasks.value) == (0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 def test_profiles(tmp_path: Path, generator: Generator) -> None:
@@ -240,6 +244,7 @@ def test_profiles(tmp_path: Path, generator: Generator) -> None:
     assert "tottime" in python and "function calls" in python
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 @pytest.mark.timeout(300)
@@ -262,7 +267,14 @@ def test_restart(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("names", [["pings", "listings"], ["silence", "half-requests", "garbage"], ["exceed-all"]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["exceed-all"],
+        pytest.param(["pings", "listings"], marks=pytest.mark.thorough),
+        pytest.param(["silence", "half-requests", "garbage"], marks=pytest.mark.thorough),
+    ],
+)
 def test_neighbours_tells_what_an_innocent_tenant_felt(tmp_path: Path, names: list[str]) -> None:
     section = neighbours.run(tmp_path, 0.5, quietly, names)
     (table,) = section.tables

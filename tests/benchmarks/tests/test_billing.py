@@ -10,6 +10,7 @@ from tests.benchmarks import billing
 from tests.benchmarks.usage_records import rows_a_minute
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")

@@ -9,6 +9,7 @@ import pytest
 from tests.benchmarks.delayed_delivery import delayed
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_delayed_messages(tmp_path: Path) -> None:
     section = delayed.run(tmp_path, (20_000,), lambda text: None)

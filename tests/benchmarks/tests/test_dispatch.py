@@ -135,6 +135,7 @@ def test_a_broker_that_ends_meanwhile_ends_the_run(broker: RealBroker) -> None:
 # --- the comparison ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 def test_a_comparison_with_a_row_that_fails(tmp_path: Path) -> None:
@@ -163,6 +164,7 @@ def test_a_comparison_with_a_row_that_fails(tmp_path: Path) -> None:
     assert "function calls" in section.details[1][1]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("benchmarks")
 def test_topics_are_opened_by_both(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks import gateway
 
-pytestmark = [pytest.mark.xdist_group("benchmarks"), pytest.mark.standalone]
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("benchmarks"), pytest.mark.standalone]
 
 
 def test_each_way_in_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

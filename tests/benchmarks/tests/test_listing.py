@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks import listing
 
-pytestmark = [pytest.mark.xdist_group("benchmarks"), pytest.mark.standalone]
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("benchmarks"), pytest.mark.standalone]
 
 
 def test_a_namespace_is_listed(tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def test_the_source_archive_is_the_commit(made: Path, repository: Path) -> None:
     assert names - set(tracked) == {"PKG-INFO"}
 
 
+@pytest.mark.thorough
 def test_a_second_build_has_the_same_bytes(made: Path, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the files that need no compiler; modules compiled elsewhere are beside, compared below."""
     monkeypatch.setattr("deploy.release.archives.possible_in", lambda sources: False)
@@ -145,9 +146,13 @@ def test_what_changed_is_the_section_of_the_version() -> None:
 
 
 WHEELS = {"compiled": "magnetar-*linux*.whl", "plain": "magnetar-*-py3-none-any.whl"}
+# Where there is no compiler, only the second is made.
+USUAL = "compiled" if possible() else "plain"
 
 
-@pytest.fixture(scope="module", params=list(WHEELS))
+@pytest.fixture(
+    scope="module", params=[name if name == USUAL else pytest.param(name, marks=pytest.mark.thorough) for name in WHEELS]
+)
 def installed(made: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of an environment's programs. Its libraries are those of this one, whose own checkout it does not see."""
     if request.param == "compiled" and not possible():
