@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -188,7 +187,9 @@ async def test_t10_bookies_free_the_space_of_deleted_ledgers_and_of_no_others(re
     assert await read_all(await store.open(1), info.last_entry) == [b"kept"]
 
 
-async def test_hundreds_of_open_ledgers_are_taken_over_fast(stores: Stores) -> None:
+async def test_hundreds_of_open_ledgers_are_taken_over(stores: Stores) -> None:
+    """About 2 s on a quiet machine. That many are recovered at a time is seen beside bookies that are counted
+    (`tests/messaging/storage/bookkeeper/test_owners.py`)."""
     former, newer = await stores.open("many"), await stores.open("many")
     fence = await owner_of(former)
     writers = await asyncio.gather(*(former.create(fence, number, {}) for number in range(500)))
@@ -196,11 +197,10 @@ async def test_hundreds_of_open_ledgers_are_taken_over_fast(stores: Stores) -> N
     for writer in writers:
         results.append(writer, [b"%d" % writer.ledger_id])
     await results.wait(500)
-    begun_s = time.monotonic()
+    assert all(error is None for _, error in results.got)
     await owner_of(newer)
-    took_s = time.monotonic() - begun_s
-    print(f"500 open ledgers were taken over in {took_s:.2f} s")
-    assert took_s < 30, "about 2 s on a quiet machine"
+    infos = await newer.ledgers()
+    assert [(info.ledger_id, info.last_entry, info.sealed) for info in infos] == [(number, 0, True) for number in range(500)]
     for writer in writers[:3]:
         blocks = await (await newer.open(writer.ledger_id)).read(0, entries_max=1, bytes_max=1)
         assert entries(blocks) == [b"%d" % writer.ledger_id]

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from messaging.bookkeeper import bookkeeper_pb2 as pb
 from messaging.bookkeeper.core.entries import DigestType
 from messaging.storage.ledger_store import WHOLE, AppendFailed, Fence, Fenced, StoreError
 from tests.support.bookkeeper.fake_bookie import FakeCluster
@@ -66,6 +67,15 @@ async def test_the_range_that_was_taken_over_first_is_lost_for_good(open_store: 
     assert isinstance(former.failed, Fenced) and told == [former.failed]
 
 
+def _under_way_at_once(requests: list[pb.Request]) -> int:
+    """How many ledgers were asked about before the first of them was for the last time."""
+    asked = [
+        request.readRequest.ledgerId if request.HasField("readRequest") else request.addRequest.ledgerId for request in requests
+    ]
+    last = {ledger_id: number for number, ledger_id in enumerate(asked)}
+    return len(set(asked[: min(last.values()) + 1]))
+
+
 async def test_hundreds_of_open_ledgers_are_taken_over_at_once(open_store: OpenedStores, cluster: FakeCluster) -> None:
     former, newer = await open_store(), await open_store()
     await former.take_over(Fence(LOWER, 1))
@@ -77,6 +87,7 @@ async def test_hundreds_of_open_ledgers_are_taken_over_at_once(open_store: Opene
     for bookie in cluster.bookies.values():
         bookie.requests.clear()
     await newer.take_over(Fence(LOWER, 2))
+    assert all(_under_way_at_once(bookie.requests) >= 20 for bookie in cluster.bookies.values()), "not one after the other"
     infos = await newer.ledgers()
     assert [(info.ledger_id, info.last_entry, info.sealed) for info in infos] == [(number, 0, True) for number in range(300)]
     for bookie in cluster.bookies.values():
