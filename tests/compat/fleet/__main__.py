@@ -34,6 +34,11 @@ def main() -> int:
     parser.add_argument("--database", default="", help="URL of an empty PostgreSQL database, where all brokers are to store")
     parser.add_argument("--machines", action="store_true", help="a network namespace for each broker, and PostgreSQL in one")
     parser.add_argument("--bookies", action="store_true", help="with --machines: messages on bookies, each in a namespace too")
+    parser.add_argument(
+        "--earlier",
+        type=Path,
+        help="a folder with an installed earlier release; every other machine's broker is of it",
+    )
     parser.add_argument("--only", default="", help="what may happen, with commas, such as 'cut_off,kill'")
     parser.add_argument("--pause-ms", type=int, default=100, help="of each publisher after a message; longer for a busy machine")
     parser.add_argument("--keep", default="", help="a folder for what the processes write, and for figures.json")
@@ -79,7 +84,8 @@ def _platform(chosen: argparse.Namespace, folder: Path) -> Platform:
         refused = refused or f"no bookies: {install.NEEDED}"
     if refused:
         sys.exit(f"no machines can be made here: {refused}")
-    return Machines(folder, chosen.brokers, on_bookies=chosen.bookies)
+    earlier = chosen.earlier.absolute() if chosen.earlier else None
+    return Machines(folder, chosen.brokers, on_bookies=chosen.bookies, earlier=earlier)
 
 
 def _only(platform: Platform, names: str) -> dict[Fault, int] | None:

@@ -83,15 +83,19 @@ class Process:
 
 
 class Machines:
-    """`on_bookies`: their messages are on bookies, and only the metadata in PostgreSQL. `settings` are of every broker."""
+    """`on_bookies`: their messages are on bookies, and only the metadata in PostgreSQL. `earlier`: where an earlier release is
+    checked out and installed, of which every other broker is, from the first one on. `settings` are of every broker."""
 
     shared = True
 
-    def __init__(self, folder: Path, brokers: int, *, on_bookies: bool = False, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, brokers: int, *, on_bookies: bool = False, earlier: Path | None = None, **settings: str
+    ) -> None:
         self.folder = folder
         self.names = [f"broker-{number}" for number in range(1, brokers + 1)]
         self.cluster: Cluster | None = None
         self.on_bookies, self._settings = on_bookies, settings
+        self._programs = dict.fromkeys(self.names[::2], earlier / ".venv" / "bin" / "magnetar") if earlier is not None else {}
         self._ends = ExitStack()
         self._running: dict[str, Process] = {}
 
@@ -167,7 +171,10 @@ class Machines:
         (data / "secrets").symlink_to(self.folder / "fleet" / "secrets")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("MAGNETAR_", "DJANGO_", "PYTEST"))}
         environment = kept | {f"MAGNETAR_{key}": value for key, value in settings.items()} | {"MAGNETAR_DATA_DIR": str(data)}
-        command = [*self.network.command(machine or name), str(Path(sys.executable).with_name("magnetar")), kind]
+        program = self._programs.get(name)
+        if program is not None:
+            environment.pop("PYTHONPATH", None)  # it is to find its own modules
+        command = [*self.network.command(machine or name), str(program or Path(sys.executable).with_name("magnetar")), kind]
         self._running[name] = Process(name, command, environment, data / "run" / f"{kind}.json", self.folder / f"{name}.log")
 
     def close(self) -> None:
