@@ -135,15 +135,17 @@ def _rest_cells(sums: list[_Sum], last: tuple[int, ...] | None, at: int, stop: i
         at = end
 
 
-def merged(parts: Sequence[Sequence[Cell | None]]) -> list[Cell]:
+def merged(parts: Sequence[Sequence[Cell | None]], places: Sequence[Cell]) -> list[Cell]:
     """Of several parts over the same grid, such as a namespace at each of several brokers. A part of which nothing is known in a
-    cell makes the cell as unknown as it is itself; one that is None there has no part in it."""
-    return [_side_by_side([cell for cell in cells if cell is not None], cells) for cells in zip(*parts, strict=True)]
+    cell makes the cell as unknown as it is itself; one that is None there has no part in it. `places`: the cells of the grid, for
+    those in which nobody has a part."""
+    return [
+        _side_by_side([cell for cell in cells if cell is not None], place) for place, *cells in zip(places, *parts, strict=True)
+    ]
 
 
-def _side_by_side(there: Sequence[Cell], of_all: Sequence[Cell | None]) -> Cell:
+def _side_by_side(there: Sequence[Cell], place: Cell) -> Cell:
     if not there:
-        place = next(cell for cell in of_all if cell is not None)
         return place._replace(known_ms=0, held_ms=0, values=NOTHING)
     first, *others = there
     known_ms, held_ms, values = first.known_ms, first.held_ms, first.values

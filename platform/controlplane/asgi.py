@@ -10,11 +10,14 @@ from messaging.http_server.request_queue import BodyBudget, RequestQueues, addre
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.web_settings")
 
-from django.core.asgi import get_asgi_application
+import django
+
+from controlplane.handler import Handler
 
 BODIES_BYTES_MAX = 32 << 20  # of requests that wait for their turn; one has at most 1 MiB
 
-_http: Application = get_asgi_application()  # type: ignore[assignment]
+django.setup(set_prefix=False)
+_http: Application = Handler()  # type: ignore[assignment]
 _websocket: Application | None = None
 
 

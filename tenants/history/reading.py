@@ -84,8 +84,9 @@ def _all_cover(sources: Sequence[Source]) -> list[Span]:
 
 def _of_many(brokers: Sequence[str], sources: Sequence[Source], from_ms: int, until_ms: int, step_ms: int) -> list[Cell]:
     """The parts of all brokers together. One that was not there yet, or has been gone for long, has none."""
+    nowhere = cells_of((), (), from_ms, until_ms, step_ms)
     if not any(source.points for source in sources):
-        return merged([cells_of([source], source.covered, from_ms, until_ms, step_ms) for source in sources])
+        return merged([cells_of([source], source.covered, from_ms, until_ms, step_ms) for source in sources], nowhere)
     parts: list[list[Cell | None]] = []
     for broker_id, source in zip(brokers, sources, strict=True):
         bounds = HistoryKnown.objects.filter(broker_id=broker_id, kind=COVERED).order_by("from_ms")
@@ -99,7 +100,7 @@ def _of_many(brokers: Sequence[str], sources: Sequence[Source], from_ms: int, un
         alone = len(brokers) == 1
         there = [alone or (cell.until_ms > first and cell.from_ms < last + GONE_MS) for cell in cells]
         parts.append([cell if is_there else None for cell, is_there in zip(cells, there, strict=True)])
-    return merged(parts) if parts else cells_of((), (), from_ms, until_ms, step_ms)
+    return merged(parts, nowhere)
 
 
 def _points(series_ids: Sequence[int], from_ms: int, until_ms: int, *, minutes: bool) -> dict[int, list[Point]]:

@@ -68,6 +68,15 @@ def test_spans_are_compared_with_another_time_and_another_topic(browse: Browse, 
     assert "Only topics of acme/orders can be compared here." in page
 
 
+def test_before_the_first_of_several_brokers_nothing_is_known(browse: Browse, begin_ms: int) -> None:
+    uid = Tenant.unscoped.get(name="acme").uid
+    points = minutes(uid, "acme/orders", TOPIC + "3", "", begin_ms + 50 * MINUTE_MS, 10)
+    tell(points, [(begin_ms + 50 * MINUTE_MS, begin_ms + HOUR_MS)], 1, broker_id="broker-2")
+    for path in ("/tenants/acme/history", f"{NAMESPACE}/history", PAGE):
+        for span in ("24h", "30d"):  # each begins before both of them
+            assert "it is known" in text(browse("owner"), path, span=span)
+
+
 @pytest.mark.parametrize("path", ["/tenants/acme/history", f"{NAMESPACE}/history", f"{NAMESPACE}/topics/t/subscriptions/s/history"])
 def test_every_level_has_a_page_and_says_where_nothing_is_known(browse: Browse, begin_ms: int, path: str) -> None:
     owner = browse("owner")

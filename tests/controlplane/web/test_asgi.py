@@ -17,6 +17,7 @@ from messaging.http_guard import check_host
 from messaging.identity import read_secret
 from messaging.limits.rest import BODY_BYTES_MAX
 from messaging.settings import Settings
+from tenants import broker as calls
 from tenants.first_rows import create_first_rows
 from tests.controlplane.web.asgi import request, websocket
 from tests.support.brokers.control_plane import connected
@@ -50,6 +51,14 @@ async def test_foreign_names_and_pages_are_refused_everywhere(broker: MemoryBrok
         assert refused.status == 403, path
     assert (await request(application, "GET", "/healthz", {"origin": "http://127.0.0.1:8081"})).status == 200
     assert (await request(application, "GET", "/healthz", {"host": "localhost:1"})).status == 200
+
+
+async def test_a_view_that_raises_stop_iteration_is_answered(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopping(_: float) -> bool:
+        raise StopIteration
+
+    monkeypatch.setattr(calls, "takes_calls", stopping)
+    assert (await request(application, "GET", "/readyz")).status == 500
 
 
 async def test_foreign_pages_open_no_websocket() -> None:

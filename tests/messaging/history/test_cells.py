@@ -59,11 +59,14 @@ def test_a_topic_that_moved_is_followed_at_the_broker_that_told_last() -> None:
 def test_parts_add_up_and_one_that_is_unknown_makes_the_whole_so() -> None:
     one = minutes([point(0, 60, messages_in=1, stored_bytes=4)], [(0, 120)], 2)
     other = minutes([point(0, 60, messages_in=2, stored_bytes=3)], [(0, 60)], 2)
-    cells = merged([one, other])
+    cells = merged([one, other], minutes([], [], 2))
     assert column(cells, "messages_in") == [3, 0]
     assert [cell.known_ms // S for cell in cells] == [60, 0]
-    gone = merged([one, [other[0], None]])
+    gone = merged([one, [other[0], None]], minutes([], [], 2))
     assert [cell.known_ms // S for cell in gone] == [60, 60]
+    before = merged([[None, one[1]], [None, other[1]]], minutes([], [], 2))
+    assert [(cell.from_ms, cell.until_ms, cell.known_ms) for cell in before] == [(0, 60 * S, 0), (60 * S, 120 * S, 0)]
+    assert [cell.known_ms for cell in merged([], minutes([], [], 2))] == [0, 0]
 
 
 def test_an_hour_is_as_wide_as_what_is_known_of_it() -> None:
