@@ -6,8 +6,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from messaging.settings import ConfigError, Settings
+from messaging.storage.postgresql.timeouts import TIMEOUTS
 
 _POOL_CONNECTIONS_MAX = 10
+CONNECT_S = 10.0  # a request that gets no connection by then is answered with 503; a task is tried again
+# A server that is back is used at once: the pool gives up soon, and the next who wants a connection has it try again. With the
+# pool's own 300 s the pauses between its attempts grow to as long as the server was away.
+_RECONNECT_S = 3.0
 
 
 def database(settings: Settings) -> dict[str, Any]:
@@ -43,11 +48,20 @@ def _postgresql(url: str) -> dict[str, Any]:
     if parts.scheme not in ("postgresql", "postgres") or not name:
         raise ConfigError("database_url is not a PostgreSQL URL: write postgresql://user:password@host:5432/name")
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "controlplane.postgresql",
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
         "PORT": str(port or ""),
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": _POOL_CONNECTIONS_MAX}, **dict(parse_qsl(parts.query))},
+        "OPTIONS": {
+            "pool": {
+                "min_size": 1,
+                "max_size": _POOL_CONNECTIONS_MAX,
+                "timeout": CONNECT_S,
+                "reconnect_timeout": _RECONNECT_S,
+            },
+            **TIMEOUTS,
+            **dict(parse_qsl(parts.query)),
+        },
     }

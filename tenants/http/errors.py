@@ -3,11 +3,13 @@ id."""
 
 from __future__ import annotations
 
+import sys
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template import TemplateDoesNotExist
 from django.template.loader import render_to_string
@@ -21,6 +23,7 @@ from tenants.pulsar.published import NOTHING_INSTEAD, published, service, why_no
 API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/", "/proxy-stats/"), "/internal/"
 ADMIN = "/admin/v2/"
 _PROBLEM_TYPE = "https://magnetar.invalid/problems/"  # identifies, leads nowhere (RFC 9457 section 3.1.1)
+DATABASE_AWAY = "the database of the control plane does not respond: try again in a moment; the log of the web process says why"
 _API_STATUS = {"invalid_name": 400}  # where Pulsar's status would puzzle everybody else
 
 
@@ -50,8 +53,8 @@ def deny(request: HttpRequest, why: str) -> None:
     state_of(request).denied = why or "refused"
 
 
-def answer(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
-    """One error, in the shape that callers of this path expect."""
+def answer(request: HttpRequest, status: int, code: str, message: str, *, asks_database: bool = True) -> HttpResponse:
+    """One error, in the shape that callers of this path expect. `asks_database`: whether a page may look up who is signed in."""
     request_id = getattr(request, "request_id", "")
     if request.path.startswith(API):
         return HttpResponse(problem(status, code, message, request_id), status=status, content_type="application/problem+json")
@@ -60,7 +63,7 @@ def answer(request: HttpRequest, status: int, code: str, message: str) -> HttpRe
         return HttpResponse(msgspec.json.encode(body), status=status, content_type="application/json")
     if request.path.startswith(INTERNAL):
         return HttpResponse(msgspec.json.encode({"code": code, "message": message}), status=status, content_type="application/json")
-    return _page(request, status, message, request_id)
+    return _page(request if asks_database else None, status, message, request_id)
 
 
 def problem(status: int, code: str, message: str, request_id: str) -> bytes:
@@ -76,7 +79,7 @@ def problem(status: int, code: str, message: str, request_id: str) -> bytes:
     )
 
 
-def _page(request: HttpRequest, status: int, message: str, request_id: str) -> HttpResponse:
+def _page(request: HttpRequest | None, status: int, message: str, request_id: str) -> HttpResponse:
     context = {"status": status, "title": HTTPStatus(status).phrase, "message": message, "request_id": request_id}
     try:
         return HttpResponse(render_to_string("admin_ui/error.html", context, request), status=status)
@@ -122,6 +125,9 @@ def instead(request: HttpRequest) -> str:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    """Called by Django while it handles what was raised. A database that is away, or was interrupted, is no fault of ours."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return answer(request, 503, errors.NotReady.code, DATABASE_AWAY, asks_database=False)
     return answer(request, 500, "internal", "this is a fault of ours, and it was logged: report it with the request id")
 
 

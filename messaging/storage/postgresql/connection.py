@@ -16,12 +16,12 @@ from psycopg.pq import TransactionStatus
 
 from messaging.storage.ledger_store import Unavailable, Unreachable
 from messaging.storage.postgresql.commit import commit, confirm_earlier
+from messaging.storage.postgresql.timeouts import TIMEOUTS
 from messaging.storage.sql.tables import FORMAT_VERSION
 from messaging.storage.sql.topic_pages import MARK, TopicPages
 
 SCHEMA = "magnetar_broker"
 _NEWEST_TABLE = "bundle_owner"  # where it is, all others are
-CONNECT_S = 5
 STATEMENT_S = 30
 LOCK_S = 10
 METADATA_LOCK_MS = 100
@@ -119,12 +119,8 @@ def open_session(url: str, setting: str) -> psycopg.Connection[tuple[Any, ...]]:
         connection = psycopg.connect(
             url,
             autocommit=True,
-            connect_timeout=CONNECT_S,
             application_name="magnetar broker",
-            keepalives_idle=5,
-            keepalives_interval=2,
-            keepalives_count=3,
-            tcp_user_timeout=10_000,
+            **TIMEOUTS,
         )
     except psycopg.Error as error:
         raise Unreachable(f"the PostgreSQL of {setting} cannot be reached: {words_of(error)}") from error
@@ -165,7 +161,7 @@ def require_writable(connection: psycopg.Connection[tuple[Any, ...]], setting: s
     (read_only,) = cast(tuple[Any], connection.execute("show transaction_read_only").fetchone())
     if read_only == "on":
         raise Unavailable(f"the PostgreSQL of {setting} is read-only, as a standby is: name the primary")
-    confirm_earlier(connection, CONNECT_S, setting)
+    confirm_earlier(connection, TIMEOUTS["connect_timeout"], setting)
 
 
 def words_of(error: BaseException) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
+from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from messaging.identity import issue_token
 from messaging.storage.meta_store import PageTopic
 from tenants import actions
+from tenants.http.errors import server_error
 from tenants.models import Key, Namespace, Tenant
 from tests.tenants.world import Caller, World
 
@@ -243,6 +245,26 @@ def test_every_error_is_a_problem(world: World, call: Call, monkeypatch: pytest.
     problem(call("POST", "/api/v1/tenants", {"name": "..", "admin_roles": []}), 400, "invalid_name")
     monkeypatch.setattr(actions, "create_tenant", lambda *_: 1 / 0)
     problem(call("POST", "/api/v1/tenants", {"name": "a"}), 500, "internal")
+
+
+@pytest.mark.parametrize("raised", [OperationalError, InterfaceError])
+def test_a_database_that_is_away_is_no_fault_of_ours(
+    world: World, call: Call, monkeypatch: pytest.MonkeyPatch, raised: type[Exception]
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise raised("the connection is lost")
+
+    monkeypatch.setattr(actions, "create_tenant", away)
+    answer = problem(call("POST", "/api/v1/tenants", {"name": "a"}), 503, "not_ready")
+    assert "database" in answer["detail"] and "try again" in answer["detail"]
+    monkeypatch.setattr("controlplane.middleware.actor_of", away)  # before any view
+    problem(call("GET", "/api/v1/tenants"), 503, "not_ready")
+    monkeypatch.setattr("admin_ui.sign_in.context.theme_of", away)
+    try:
+        raise raised("the connection is lost")
+    except raised:
+        page = server_error(RequestFactory().get("/tenants"))
+    assert page.status_code == 503 and b"Internal" not in page.content
 
 
 def test_a_wrong_token_is_refused_and_never_passed_over_for_a_session(world: World, caller: Callable[[str], Caller]) -> None:
