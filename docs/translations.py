@@ -82,6 +82,7 @@ SENTENCES = [
         "messaging/broker/core/diagnosis/problems.py",
         "messaging/broker/core/diagnosis/trace.py",
         "messaging/broker/runtime/admin/diagnosis.py",
+        "messaging/broker/runtime/admin/fewer_copies.py",
         "messaging/broker/runtime/problems/refusals.py",
         "messaging/broker/runtime/problems/topic_look.py",
         "messaging/broker/runtime/topics/backlog/quota.py",

@@ -171,6 +171,15 @@ def _unserved(problem: Problem, link: MakeLink) -> list[Link]:
     )
 
 
+def _copies(problem: Problem, link: MakeLink) -> list[Link]:
+    """Whoever runs the platform is led to what to do, others to what is affected."""
+    brokers = link(gettext("Brokers"), "brokers", [], Action.SUPERUSER)
+    runbook = reverse("console:docs_page", args=["operators-guide"]) + "#magnetartoofewbookies"
+    if brokers:
+        return [Link(gettext("Runbook"), runbook, problem.namespace), *brokers]
+    return link(gettext("Open namespace"), "namespace", problem.namespace.split("/"), Action.NAMESPACE_READ)
+
+
 def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link]]:
     return lambda problem, link: link(label, route, [], Action.SUPERUSER)
 
@@ -185,6 +194,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.SCHEMA_REFUSED: _held(gettext_lazy("Schema policies")),
     Kind.DEAD_LETTERS_STUCK: _dead_letters,
     Kind.NO_CONSUMER: _abandoned,
+    Kind.FEWER_COPIES: _copies,
     Kind.DELAYED_LATE: _delayed,
     Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
     Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),

@@ -6,7 +6,8 @@ from messaging.adminrpc.base import Answer
 
 
 class BrokerStatus(Answer, kw_only=True):
-    """`placement_problems`: what isolation policies leave unserved, a sentence each, as this broker of several sees it."""
+    """`placement_problems`: what isolation policies leave unserved, a sentence each, as this broker of several sees it.
+    `degraded_ledgers`: that it writes with fewer copies than they should have, since `degraded_since_ms` (since 1970)."""
 
     broker_id: str
     boot_epoch: int
@@ -27,3 +28,5 @@ class BrokerStatus(Answer, kw_only=True):
     machine_processors: int = 0
     machine_bytes: int = 0
     placement_problems: list[str] = []
+    degraded_ledgers: int = 0
+    degraded_since_ms: int | None = None

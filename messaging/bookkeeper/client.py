@@ -74,7 +74,12 @@ class BookkeeperClient:
 
     def degraded(self) -> Set[int]:
         """Ids of ledgers that this client writes with fewer bookies than they should have: entries get fewer copies."""
-        return self._bookies.degraded
+        return self._bookies.degraded.keys()
+
+    def degraded_for_s(self) -> dict[int, float]:
+        """The same with the seconds since when."""
+        now_s = asyncio.get_running_loop().time()
+        return {ledger_id: now_s - since_s for ledger_id, since_s in self._bookies.degraded.items()}
 
     async def create(
         self,

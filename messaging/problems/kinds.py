@@ -18,6 +18,7 @@ class Kind(StrEnum):
     SCHEMA_REFUSED = "schema_refused"
     DEAD_LETTERS_STUCK = "dead_letters_stuck"
     NO_CONSUMER = "no_consumer"  # and there is a backlog
+    FEWER_COPIES = "fewer_copies"  # than messages should have, on bookies
     DELAYED_LATE = "delayed_late"
     ALERT = "alert"
     TASK_FAILED = "task_failed"
@@ -52,6 +53,7 @@ MARKS: dict[Kind, Mark] = {
         True,
         "No consumer is connected to this subscription. Its backlog stays until a consumer acknowledges it or it expires.",
     ),
+    Kind.FEWER_COPIES: Mark("FEWER COPIES", False, "What is published to some topics is stored on fewer bookies than wanted."),
     Kind.DELAYED_LATE: Mark("DELAYED LATE", False, "Delayed messages are due and were not sent."),
     Kind.ALERT: Mark("ALERT", False, "An alert rule fires."),
     Kind.TASK_FAILED: Mark("TASK FAILED", False, "A task of the workers failed."),

@@ -59,6 +59,7 @@ TEXTS = {
     "published.never": "No producer is connected, and nothing was published since the topic was loaded.",
     "published.waiting": "Producers that wait until they alone may publish: {waiting}. Last published {last_ms}.",
     "topic.open": "The topic takes messages.",
+    "topic.fewer_copies": "The topic takes messages. Since {since_ms} they get fewer copies than wanted: too few bookies answer.",
     "topic.closing": "The topic is being unloaded or deleted. Clients connect again by themselves.",
     "topic.terminated": "The topic was terminated: it takes no more messages.",
     "topic.failed": "The log cannot be written: {why}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from messaging.bookkeeper.core.racks import RackTable
@@ -37,3 +37,6 @@ class BookieStore(Protocol):
 
     def bookies(self) -> Sequence[SeenBookie]:
         """Those that are registered. Raises `StoreError`."""
+
+    def degraded_for_s(self) -> Mapping[int, float]:
+        """Ledgers that this process writes with fewer copies than they should have, and for how many seconds."""

@@ -292,6 +292,19 @@ def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> Non
     assert len(cells) == len(kinds) and all("<a " in cell for cell in cells)
 
 
+def test_too_few_copies_lead_who_runs_the_platform_to_the_runbook_and_others_to_what_is_affected(
+    world: ConsoleBroker, browse: Browse
+) -> None:
+    world.set_problems(Problem(kind=Kind.FEWER_COPIES, sentence="Few.", tenant="acme", namespace="acme/orders", id="broker-1"))
+    of_admin, of_tenant = (
+        re.findall(r'<td class="fix">(.*?)</td>', text(browse(who), "/now")) for who in ("superuser", "teammate")
+    )
+    assert "/docs/operators-guide#magnetartoofewbookies" in of_admin[0] and "/brokers" in of_admin[0]
+    assert 'id="magnetartoofewbookies"' in text(browse("superuser"), "/docs/operators-guide")
+    assert "/tenants/acme/namespaces/orders" in of_tenant[0] and "/docs/" not in of_tenant[0] and "/brokers" not in of_tenant[0]
+    assert marks(text(browse("stranger"), "/now")) == []
+
+
 def test_the_first_page_is_now_and_for_who_sees_no_tenant_the_list_of_tenants(browse: Browse) -> None:
     assert browse("owner").get("/")["Location"] == "/now"
     User.objects.create(username="newcomer")

@@ -102,7 +102,7 @@ class Bookies:
     def __init__(self, config: Config, store: MetadataStore, chance: Callable[[], float] | None = None) -> None:
         self.config = config
         self.changed: set[Callable[[], None]] = set()
-        self.degraded: set[int] = set()  # ids of ledgers
+        self.degraded: dict[int, float] = {}  # ids of ledgers, and since when, by the clock of the loop
         self._store = store
         self._placement = Placement(chance or SystemRandom().random, config.require_racks)
         self._known: dict[str, BookieAddress] = {}
@@ -187,9 +187,9 @@ class Bookies:
         if degraded:
             if not self.degraded:
                 logger.warning("ledger %s, and maybe others, get fewer copies than they should: too few bookies answer", ledger_id)
-            self.degraded.add(ledger_id)
+            self.degraded[ledger_id] = asyncio.get_running_loop().time()
         else:
-            self.degraded.discard(ledger_id)
+            self.degraded.pop(ledger_id, None)
             if not self.degraded:
                 logger.info("what is written to ledgers has all its copies again")
 

@@ -151,6 +151,11 @@ class BookkeeperLedgerStore:
         self._check_running()
         return self._client.bookies()
 
+    def degraded_for_s(self) -> dict[int, float]:
+        if not self._running:
+            return {}
+        return {self._nodes.own_id(ledger_id): for_s for ledger_id, for_s in self._client.degraded_for_s().items()}
+
     async def ask(self) -> None:
         """Returns when ZooKeeper has answered and there are bookies for a new ledger. Raises `StoreError`."""
         self._check_running()

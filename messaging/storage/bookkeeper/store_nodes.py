@@ -113,6 +113,10 @@ class StoreNodes:
             raise StoreError(f"ledger {ledger_id}: ids of this store are from 0 to {LEDGER_ID_MAX}", ledger_id)
         return _OURS | self.record.number << 40 | ledger_id
 
+    def own_id(self, bookkeeper_id: int) -> int:
+        """Of a ledger of this store, by its id there."""
+        return bookkeeper_id & LEDGER_ID_MAX
+
     # --- fences
 
     async def raise_fence(self, fence: Fence) -> int:

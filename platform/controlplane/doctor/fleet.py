@@ -16,22 +16,25 @@ from messaging.errors import MagnetarError
 from messaging.identity import service_token
 from messaging.internal_tls import internal_client_tls
 from messaging.settings import ConfigError, Settings
+from messaging.times import time_text
 
 TIMEOUT_S = 5.0
 
 
 class Member(NamedTuple):
     """`problem`: why a live one is not well, or others cannot take over from one that is gone; else empty. `version`: empty where
-    that is not known."""
+    that is not known. `degraded_ledgers`: that it writes with fewer copies than they should have, since `degraded_since_ms`."""
 
     broker_id: str
     live: bool
     version: str = ""
     problem: str = ""
+    degraded_ledgers: int = 0
+    degraded_since_ms: int | None = None
 
 
 def fleet(settings: Settings) -> Iterator[Finding]:
-    """Nothing where there is one broker, or none that runs here."""
+    """Of one broker only what it says of bookies; nothing where none runs here."""
     try:
         urls = running_brokers(settings)
         if not urls:
@@ -42,10 +45,26 @@ def fleet(settings: Settings) -> Iterator[Finding]:
     except (ConfigError, MagnetarError) as error:
         yield Finding("Fleet", "warn", f"the brokers could not be listed: {error}", "see the readiness of the broker above")
         return
+    live = [_asked(rpc, broker.broker_id) for broker in seen if broker.live]
     if len(seen) > 1:
         yield from _placement(rpc)
         gone = [Member(broker.broker_id, False, problem=broker.problem) for broker in seen if not broker.live]
-        yield from findings([*(_asked(rpc, broker.broker_id) for broker in seen if broker.live), *gone])
+        yield from findings([*live, *gone])
+    yield from copies_findings(live)
+
+
+def copies_findings(members: Sequence[Member]) -> Iterator[Finding]:
+    """Messages on bookies that get fewer copies than they should."""
+    for member in members:
+        count = member.degraded_ledgers
+        if count and member.degraded_since_ms is not None:
+            ledgers, they = ("ledger", "it") if count == 1 else ("ledgers", "they")
+            says = (
+                f"broker {member.broker_id} writes {count} {ledgers} with fewer copies than {they} should have, "
+                f"since {time_text(member.degraded_since_ms)}: too few bookies answer it"
+            )
+            do = "start bookies; docs/operators-guide.md, MagnetarTooFewBookies, says how what was stored meanwhile gets its copies"
+            yield Finding("Copies", "warn", says, do)
 
 
 def _placement(rpc: AdminRpc) -> Iterator[Finding]:
@@ -68,7 +87,8 @@ def _asked(rpc: AdminRpc, broker_id: str) -> Member:
         status = rpc.call(STATUS, BrokerAsked(broker_id=broker_id))
     except MagnetarError as error:
         return Member(broker_id, True, problem=str(error))
-    return Member(broker_id, True, status.version, "" if status.ready else status.why_not_ready)
+    why = "" if status.ready else status.why_not_ready
+    return Member(broker_id, True, status.version, why, status.degraded_ledgers, status.degraded_since_ms)
 
 
 def findings(members: Sequence[Member]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.doctor import fleet as of_fleet
-from controlplane.doctor.fleet import Member, findings, fleet, placement_findings
+from controlplane.doctor.fleet import Member, copies_findings, findings, fleet, placement_findings
 from messaging.broker.runtime.ownership.shared_member import to_do
 from messaging.identity import create_secrets
 from messaging.settings import Settings
@@ -45,6 +45,18 @@ def test_what_isolation_policies_leave_unserved_is_told() -> None:
     (finding,) = placement_findings(["isolation policy gold names no broker that runs"])
     assert finding.level == "fail" and "gold" in finding.says and "ns-isolation-policy set" in finding.do
     assert list(placement_findings([])) == []
+
+
+def test_ledgers_with_too_few_copies_are_told_with_what_to_do() -> None:
+    members = [Member("a", True), Member("b", True, "0.1.0", "", 1, 0), Member("c", True, "0.1.0", "", 20, 60_000)]
+    one, many = copies_findings(members)
+    assert (one.level, one.what) == ("warn", "Copies") and "MagnetarTooFewBookies" in one.do
+    assert one.says == (
+        "broker b writes 1 ledger with fewer copies than it should have, since 1970-01-01T00:00:00.000Z: too few bookies answer it"
+    )
+    assert many.says.startswith(
+        "broker c writes 20 ledgers with fewer copies than they should have, since 1970-01-01T00:01:00.000Z"
+    )
 
 
 def test_nothing_is_said_where_no_broker_runs(tmp_path: Path) -> None:

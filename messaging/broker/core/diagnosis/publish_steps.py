@@ -14,7 +14,8 @@ NONE, OPEN, SHUT, SLOWS = StepState.NONE, StepState.OPEN, StepState.SHUT, StepSt
 
 
 class PublishState(NamedTuple):
-    """Why something is refused is "" where it is not. `last_published_ms` 0: not since the topic was loaded. `parked`: producers of
+    """Why something is refused is "" where it is not. `fewer_copies_ms`: since when messages are stored with fewer copies than they
+    should have. `last_published_ms` 0: not since the topic was loaded. `parked`: producers of
     which messages wait for the rate limit; `rate_waits` None: no limit applies."""
 
     producers: Sequence[str] = ()
@@ -23,6 +24,7 @@ class PublishState(NamedTuple):
     closing: bool = False
     terminated: bool = False
     storage_failure: str = ""
+    fewer_copies_ms: int | None = None
     spending_stopped: str = ""
     encryption_required: bool = False
     schema_refused: str = ""
@@ -90,7 +92,13 @@ def _topic(state: PublishState) -> StepLook:
         return StepLook(Step.TOPIC, SHUT, "topic.closing")
     if state.terminated:
         return StepLook(Step.TOPIC, SHUT, "topic.terminated")
-    return _said(Step.TOPIC, state.storage_failure, "topic.failed", StepLook(Step.TOPIC, OPEN, "topic.open"))
+    return _said(Step.TOPIC, state.storage_failure, "topic.failed", _taking(state.fewer_copies_ms))
+
+
+def _taking(fewer_copies_ms: int | None) -> StepLook:
+    if fewer_copies_ms is None:
+        return StepLook(Step.TOPIC, OPEN, "topic.open")
+    return StepLook(Step.TOPIC, OPEN, "topic.fewer_copies", {"since_ms": fewer_copies_ms}, since_ms=fewer_copies_ms)
 
 
 def _schema(state: PublishState) -> StepLook:

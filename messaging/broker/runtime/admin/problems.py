@@ -8,6 +8,7 @@ from heapq import merge
 from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.fewer_copies import problems_of_copies
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -27,9 +28,11 @@ class ProblemHandlers:
     async def list_problems(self, request: ProblemsList) -> ProblemsFound:
         watch, stored, now_ms = self._broker.problems, self._broker.stored_problems, self._broker.now_ms()
         slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
-        unserved = await self._unserved(slices)
+        unserved, copies = await self._unserved(slices), await problems_of_copies(self._broker, slices)
         whole = (
-            watch.tenants() | set(stored.tenants_with_unknown()) | set(unserved) if request.everywhere else set(request.of_tenants)
+            watch.tenants() | set(stored.tenants_with_unknown()) | set(unserved) | set(copies)
+            if request.everywhere
+            else set(request.of_tenants)
         )
         single: dict[str, set[str]] = {}
         for namespace in request.of_namespaces:
@@ -47,9 +50,9 @@ class ProblemHandlers:
             unknown_topics += stored.unknown(tenant, namespaces)
             known = [*unserved.get(tenant, ()), *watch.of(tenant)]
             shown = [problem for problem in known if self._is_shown(problem, namespaces)]
-            if shown:
-                lists.append(shown)
-            for problem in shown:
+            few = sorted((problem for problem in copies.get(tenant, ()) if self._is_shown(problem, namespaces)), key=rank)
+            lists += [each for each in (shown, few) if each]
+            for problem in (*shown, *few):
                 total[problem.kind] += 1
                 earlier = by_namespace.get(problem.namespace, problem.kind)
                 by_namespace[problem.namespace] = min(earlier, problem.kind, key=lambda kind: ORDER.get(kind, len(ORDER)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.diagnosis.publish_steps import PublishState
+from messaging.broker.runtime.admin.fewer_copies import degraded_since_ms
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.producers.publisher import Publisher
 from messaging.broker.runtime.topics.topic import Topic
@@ -21,6 +22,7 @@ def publish_state(broker: Broker, topic: Topic) -> PublishState:
         closing=topic.closed is not None,
         terminated=topic.ledger.terminated or topic.ledger.ended,
         storage_failure="" if failure is None else str(failure),
+        fewer_copies_ms=degraded_since_ms(broker).get(topic.ledger.writing_to),
         spending_stopped=policies.publishing_stopped(topic.name),
         encryption_required=bool(policies.value("encryption_required", topic.name)),
         schema_refused="" if refusal is None else refusal.sentence,

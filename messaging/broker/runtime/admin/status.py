@@ -11,6 +11,7 @@ from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
 from messaging.adminrpc.methods import BROKERS_LIST, HEALTH, STATUS
 from messaging.adminrpc.status import BrokerStatus
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.fewer_copies import degraded_since_ms
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
@@ -73,7 +74,7 @@ class StatusHandlers:
     async def describe(self, request: BrokerAsked) -> BrokerStatus:
         broker = self._broker
         ready, why = broker.ready()
-        topics = list(broker.topics)
+        topics, degraded = list(broker.topics), degraded_since_ms(broker)
         return BrokerStatus(
             broker_id=broker.settings.broker_id,
             boot_epoch=broker.boot_epoch,
@@ -94,6 +95,8 @@ class StatusHandlers:
             machine_processors=os.cpu_count() or 0,
             machine_bytes=machine_bytes(),
             placement_problems=_placement_problems(broker),
+            degraded_ledgers=len(degraded),
+            degraded_since_ms=min(degraded.values(), default=None),
         )
 
     @answers(HEALTH)

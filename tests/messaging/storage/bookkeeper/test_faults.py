@@ -294,5 +294,6 @@ async def test_ledgers_with_too_few_copies_are_counted_for_the_metric(open_store
     next(iter(cluster.bookies.values())).silent = True
     await append_all(writer, b"of two bookies")
     await eventually(lambda: store.statistics().degraded_ledgers == 1)
+    assert list(store.degraded_for_s()) == [1] and 0 <= store.degraded_for_s()[1] < 60
     await store.stop()
-    assert store.statistics().degraded_ledgers == 0
+    assert store.statistics().degraded_ledgers == 0 and store.degraded_for_s() == {}

@@ -136,7 +136,7 @@ def test_dead_letters_and_expiry() -> None:
     ("state", "step"),
     [
         (PublishState(closing=True), Step.TOPIC),
-        (PublishState(storage_failure="no space"), Step.TOPIC),
+        (PublishState(storage_failure="no space", fewer_copies_ms=1), Step.TOPIC),
         (PublishState(spending_stopped="the cap is reached"), Step.SPENDING),
         (PublishState(schema_refused="1 client was refused."), Step.SCHEMA),
         (PublishState(tenant_bytes_max=5, tenant_full="tenant acme is full"), Step.STORED_BYTES),

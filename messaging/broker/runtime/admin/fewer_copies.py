@@ -1,0 +1,45 @@
+"""What is published now and gets fewer copies than it should, because too few bookies answer: which ledgers, and whose topics."""
+
+from __future__ import annotations
+
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.turn_slices import TurnSlices
+from messaging.problems.kinds import Kind
+from messaging.problems.order import Problem
+from messaging.storage.bookie_store import BookieStore
+
+REMEDY = "whoever runs the platform has to start bookies: runbook MagnetarTooFewBookies"
+
+
+def degraded_since_ms(broker: Broker) -> dict[int, int]:
+    """Ids of ledgers, and since when (milliseconds since 1970). None where messages are not on bookies."""
+    store = broker.storage.ledgers
+    if not isinstance(store, BookieStore):
+        return {}
+    now_ms = broker.now_ms()
+    return {ledger_id: now_ms - int(1000 * for_s) for ledger_id, for_s in store.degraded_for_s().items()}
+
+
+async def problems_of_copies(broker: Broker, slices: TurnSlices) -> dict[str, list[Problem]]:
+    """By tenant, one of each namespace with such topics. Walks over the loaded topics, but only where there are such ledgers."""
+    since = degraded_since_ms(broker)
+    topics: dict[str, list[int]] = {}
+    for topic in list(broker.topics) if since else ():
+        await slices.spend(1)
+        since_ms = since.get(topic.ledger.writing_to)
+        if since_ms is not None:
+            topics.setdefault(str(topic.name.namespace), []).append(since_ms)
+    found: dict[str, list[Problem]] = {}
+    for namespace, since_times in topics.items():
+        tenant, count = namespace.partition("/")[0], len(since_times)
+        problem = Problem(
+            kind=Kind.FEWER_COPIES,
+            sentence=f"Topics whose messages get fewer copies than they should, because too few bookies answer: {count}.",
+            remedy=REMEDY,
+            since_ms=min(since_times),
+            tenant=tenant,
+            namespace=namespace,
+            id=broker.settings.broker_id,
+        )
+        found.setdefault(tenant, []).append(problem)
+    return found
