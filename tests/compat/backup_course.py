@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ def magnetar(platform: Standalone, *arguments: str, **variables: str) -> subproc
     return subprocess.run(command, capture_output=True, text=True, env=platform.environment | variables, timeout=120)
 
 
-def take_and_restore(platform: Standalone, restored: Standalone, folder: Path) -> dict[str, Any]:
-    """Both are started and closed here. What the backup says of itself."""
+def take_and_restore(
+    platform: Standalone, restored: Standalone, folder: Path, while_it_runs: Callable[[Standalone], object] = lambda platform: None
+) -> dict[str, Any]:
+    """Both are started and closed here. What the backup says of itself. `while_it_runs`: what else the first one is asked."""
     with ExitStack() as stack:
         stack.callback(platform.close)
         world = World(platform.start(), folder)
         stack.callback(world.close)
+        while_it_runs(platform)
         key = world.fill()
         facts = world.facts()
         traffic = Traffic(world, key)
