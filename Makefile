@@ -105,7 +105,7 @@ accessibility: setup $(VENV)/.installed-test ## look at every page of the consol
 .PHONY: keyboard
 keyboard: setup $(VENV)/.installed-test ## use every page of the console by Tab, and look at it on a phone; PAGES=20 SEED=7
 	KEYBOARD_PAGES=$(PAGES) KEYBOARD_SEED=$(SEED) $(BIN)/python -m pytest -q tests/admin_ui/browser/test_keyboard.py -k by_tab \
-		-o faulthandler_timeout=0 $(ARGS)
+		-rP -o faulthandler_timeout=0 $(ARGS)
 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"

@@ -131,7 +131,15 @@ def found() -> Catalog:
         ("messaging/policies/registry.py", of_policies()),
         ("messaging/problems/kinds.py", (text for mark in MARKS.values() for text in (mark.text, mark.meaning))),
         ("messaging/policies/model.py", Level),
-        ("messaging/permissions/model.py", ("the whole tenant", "namespace {namespace}")),
+        (
+            "messaging/permissions/model.py",
+            (
+                "the whole tenant",
+                "namespace {namespace}",
+                "topics {topics} of the whole tenant",
+                "topics {topics} of namespace {namespace}",
+            ),
+        ),
         ("messaging/permissions/roles.py", (role.description for role in BUILT_IN.values())),
         *((name, _of_choices((ROOT / name).read_text(encoding="utf-8"))) for name in _CHOICES),
         ("messaging/broker/core/control/policy_effects.py", _of_effects()),

@@ -74,6 +74,25 @@ def _without_empty_heads(tokens: list[Token]) -> list[Token]:
     return kept
 
 
+def _name_cells(tokens: list[Token]) -> None:
+    """Of a table of three and more columns, each cell says the name of its column: on a phone they are below each other."""
+    heads: list[str] = []
+    column = 0
+    for token, inside in pairwise(tokens):
+        if token.type == "thead_open":
+            heads = []
+        elif token.type == "th_open":
+            heads.append(plain(inside))
+        elif token.type == "tr_open":
+            column = 0
+        elif token.type == "td_open":
+            if len(heads) > 2 and 0 < column < len(heads) and heads[column]:
+                token.attrSet("data-column", heads[column])
+            column += 1
+        elif token.type == "table_close":
+            heads = []
+
+
 class _Writer:
     """Writes one document."""
 
@@ -102,6 +121,7 @@ class _Writer:
         headings = [*self._name_headings(tokens)]
         for token in tokens:
             self._lead_links(token)
+        _name_cells(tokens)
         body = self._render(tokens)
         shown = [one for one in headings if one.level <= DEPTH_OF_CONTENTS]
         return Page(mark_safe(title), mark_safe(body), shown, self._left_out)  # what the library wrote: it escapes HTML

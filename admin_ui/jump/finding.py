@@ -23,6 +23,7 @@ from admin_ui.jump.places import (
     WORD_LENGTH_MIN,
     Place,
     acts,
+    full_name,
     matches,
 )
 from admin_ui.permissions import CONSOLE
@@ -105,7 +106,7 @@ class Finder:
         return matches(words, label, place.said(tenant=name, namespace=name), place.also) and self._may(place.route, resource)
 
     def _may(self, route: str, resource: Resource) -> bool:
-        return self.request.actor.may(CONSOLE["GET", f"console:{route}"], resource)
+        return self.request.actor.may(CONSOLE["GET", full_name(route)], resource)
 
     def _near_tenants(self, words: list[str]) -> list[str]:
         """Where the person is, and those that are named; all, if there are few."""
@@ -243,7 +244,7 @@ class Finder:
         return answer
 
     def _entry(self, label: str, kind: str, route: str, *args: str) -> Entry:
-        return {"label": label, "kind": kind, "url": reverse(f"console:{route}", args=args)}
+        return {"label": label, "kind": kind, "url": reverse(full_name(route), args=args)}
 
 
 def _kind(place: Place) -> str:

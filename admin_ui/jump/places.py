@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from django.utils.translation import gettext_noop
 
+from admin_ui.permissions import CONSOLE
 from admin_ui.translation.texts import gettext
 
 
@@ -55,6 +56,8 @@ PLATFORM = (
     Place(gettext_noop("Your sessions"), "sessions", "sign out devices"),
     Place(gettext_noop("Your time zone"), "time_zone", "clock utc local"),
     Place(gettext_noop("Your saved views"), "views", "bookmarks favourites"),
+    Place(gettext_noop("Your second factor"), "mfa_index", "2fa mfa totp passkey security key authenticator app recovery codes"),
+    Place(gettext_noop("Your e-mail address"), "account_email", "mail email"),
     Place(gettext_noop("Change password"), "password"),
     Place(gettext_noop("Documentation"), "docs", "help"),
 )
@@ -142,6 +145,11 @@ OF_SUBSCRIPTION = (
 )
 FILLERS = frozenset({"a", "from", "in", "message", "messages", "of", "on", "subscription", "the", "to", "topic"})
 WORD_LENGTH_MIN = 3  # letters of an action, before names are looked for with what follows
+
+
+def full_name(route: str) -> str:
+    """With the namespace that it is in: some pages of what people keep for themselves are a library's, and in none."""
+    return route if ("GET", route) in CONSOLE else f"console:{route}"
 
 
 def matches(words: list[str], *texts: str) -> bool:

@@ -37,6 +37,15 @@ INVITATION_COLUMNS = (
 )
 
 
+# Of `Invitation.state`.
+_STATES = {
+    "open": gettext_lazy("open"),
+    "accepted": gettext_lazy("accepted"),
+    "revoked": gettext_lazy("revoked"),
+    "expired": gettext_lazy("expired"),
+}
+
+
 @page
 def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
     rows = Membership.objects.select_related("user")
@@ -53,7 +62,12 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
         roles=_roles(),
         days=MEMBER_DAYS,
         invitations=[
-            {"row": row, "state": row.state(now), "inviter": row.created_by.partition(":")[2] or row.created_by}
+            {
+                "row": row,
+                "state": row.state(now),
+                "said": _STATES[row.state(now)],
+                "inviter": row.created_by.partition(":")[2] or row.created_by,
+            }
             for row in invited.rows
         ],
         invited=invited,
@@ -65,7 +79,8 @@ def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """Adds somebody who has an account, or changes what a member may do."""
     form = MemberForm(request.POST or None, roles=_roles())
     if carried_out(request, form, lambda: _set(request, tenant, form)):
-        show_message(request, f"{form.cleaned_data['username']} is {form.cleaned_data['role']} of {tenant}.")
+        said = gettext("{username} is {role} of {tenant}.")
+        show_message(request, said.format(tenant=tenant, username=form.cleaned_data["username"], role=form.cleaned_data["role"]))
         return HttpResponseRedirect(reverse("console:members", args=[tenant]))
     return show(
         request,

@@ -15,6 +15,7 @@ from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import exact
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.audit import audit_rows
 from messaging.errors import MagnetarError
@@ -123,7 +124,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def role_text(row: Membership) -> str:
-    return row.role if row.scope == Scope() else f"{row.role}, {row.scope}"
+    return row.role if row.scope == Scope() else f"{row.role}, {said(str(row.scope))}"
 
 
 @page

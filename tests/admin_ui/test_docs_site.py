@@ -158,6 +158,13 @@ def test_html_in_a_document_is_text(tmp_path: Path) -> None:
     assert 'href="javascript' not in page.body
 
 
+def test_cells_of_wide_tables_name_their_columns(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("|a|`b`|c|\n|-|-|-|\n|1|2|3|\n\n|d|e|\n|-|-|\n|4|5|\n")
+    body = str(page_of(documents()["glossary"]._replace(file=file)).body)
+    assert re.findall("<td(.*?)>", body) == ["", ' data-column="b"', ' data-column="c"', "", ""]
+
+
 def test_search_finds_what_has_all_the_words() -> None:
     found = search("message TTL retention")
     assert found.matches and len(found.matches) <= FOUND_MAX

@@ -17,6 +17,7 @@ from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
@@ -93,7 +94,7 @@ def teams(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def role_text(role: TeamRole) -> str:
-    return f"{role.role} on {role.scope}"
+    return gettext("{role} on {scope}").format(role=role.role, scope=said(str(role.scope)))
 
 
 @page

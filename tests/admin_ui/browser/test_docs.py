@@ -8,6 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.admin_ui.browser.keyboard import left_out
+
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 PAGES = (
     "",
@@ -19,6 +21,7 @@ PAGES = (
     "/examples/delayed",
     "/search?q=backlog",
     "/readme",
+    "/admin-api",
 )
 
 
@@ -54,6 +57,7 @@ def test_documents_are_accessible_and_fit(scheme: str, width: int, visit: Callab
         found[path] = [f"{one['id']}: {node['html'][:200]}" for one in violations for node in one["nodes"]]
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found[path].append("the page scrolls sideways")
+        found[path] += left_out(page) if width < 640 else []
     assert {path: what for path, what in found.items() if what} == {}
 
 

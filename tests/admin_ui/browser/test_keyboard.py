@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from tests.admin_ui.browser.crawl import ROUTES_MIN, STARTS, Crawl, furnish
+from tests.admin_ui.browser.crawl import PAGES, ROUTES_MIN, STARTS, Crawl, furnish
 from tests.admin_ui.browser.keyboard import left_out, unreachable
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
@@ -55,19 +55,22 @@ def typed(page: Page, wanted: Locator, text: str) -> None:
 def test_pages_are_used_by_tab_and_show_the_focus_and_on_a_phone_hide_nothing(
     visit: Callable[..., Page], broker: ConsoleBroker
 ) -> None:
-    """Each page in one of both schemes, in turn: what shows the focus is one rule. Some pages: `make keyboard` has all."""
+    """Each page in one of both schemes, in turn: what shows the focus is one rule. Some pages: `make keyboard` has all, and says
+    how much it was."""
     page = visit("superuser", "/now", viewport={"width": 1280, "height": 900})
     furnish(broker)
     found: dict[str, list[str]] = {}
-
+    controls = 0
     schemes: list[Literal["light", "dark"]] = ["light", "dark"]
 
     def look(page: Page, address: str) -> None:
+        nonlocal controls
         page.emulate_media(color_scheme=schemes[0])
         schemes.reverse()
         if page.locator("mag-live-status").count():
             expect(page.locator("mag-live-status")).to_have_text("Live")
         wrong = unreachable(page)
+        controls += page.locator("[data-tab-order]").count()
         page.set_viewport_size({"width": 390, "height": 844})
         wrong += left_out(page)
         page.set_viewport_size({"width": 1280, "height": 900})
@@ -76,6 +79,7 @@ def test_pages_are_used_by_tab_and_show_the_focus_and_on_a_phone_hide_nothing(
 
     crawl = Crawl(page, *STARTS, pages_max=PAGES_MAX, seed=SEED)
     crawl(look)
+    print(f"{len(crawl.visited)} pages, {controls} controls; no link leads to {sorted(PAGES - set(crawl.visited))}")
     assert found == {}, json.dumps(found, indent=1, ensure_ascii=False)
     assert len(crawl.visited) >= min(ROUTES_MIN, PAGES_MAX or ROUTES_MIN)
 

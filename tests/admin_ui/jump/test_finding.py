@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT
+from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT, full_name
 from admin_ui.permissions import CONSOLE
 from admin_ui.urls import urlpatterns
 from tenants.access import platform_actor
@@ -94,7 +94,7 @@ def test_it_says_what_is_missing_while_the_broker_does_not_answer(browse: Browse
 
 @pytest.mark.parametrize("places", [PLATFORM, TENANT, NAMESPACE, OF_TOPIC, OF_SUBSCRIPTION])
 def test_every_place_is_a_page(places: tuple[tuple[str, str, str], ...]) -> None:
-    assert [route for _, route, _ in places if ("GET", f"console:{route}") not in CONSOLE] == []
+    assert [route for _, route, _ in places if ("GET", full_name(route)) not in CONSOLE] == []
 
 
 # What stands for itself in the dialog, is a part or a file of a page, or comes after one.
@@ -120,7 +120,12 @@ def test_every_page_that_needs_no_more_than_a_place_is_found() -> None:
     of_a_place = {"tenant", "namespace", "topic", "subscription"}
     pages = {each.name for each in urlpatterns if each.pattern.converters.keys() <= of_a_place}
     shown = {name for name in pages if ("GET", f"console:{name}") in CONSOLE}
-    assert shown - known == NO_PLACES
+    assert shown - {full_name(route).partition(":")[2] for route in known} == NO_PLACES
+
+
+def test_what_people_keep_for_themselves_is_found(browse: Browse) -> None:
+    assert found(browse, "owner", "passkey").items() >= {("Your second factor", "page")}
+    assert found(browse, "owner", "mail").items() >= {("Your e-mail address", "page")}
 
 
 def test_pages_that_say_why_and_lists_of_clients_and_brokers(browse: Browse, world: ConsoleBroker) -> None:
