@@ -56,7 +56,7 @@ PLATFORM = (
     Place(gettext_noop("Your sessions"), "sessions", "sign out devices"),
     Place(gettext_noop("Your time zone"), "time_zone", "clock utc local"),
     Place(gettext_noop("Your saved views"), "views", "bookmarks favourites"),
-    Place(gettext_noop("Your second factor"), "mfa_index", "2fa mfa totp passkey security key authenticator app recovery codes"),
+    Place(gettext_noop("Your second factor"), "mfa_index", "mfa totp passkey security key authenticator app recovery codes"),
     Place(gettext_noop("Your e-mail address"), "account_email", "mail email"),
     Place(gettext_noop("Change password"), "password"),
     Place(gettext_noop("Documentation"), "docs", "help"),

@@ -5,22 +5,38 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from datetime import timedelta
 from urllib.parse import urlsplit
 
+from allauth.mfa.models import Authenticator
 from django.urls import Resolver404, resolve
+from django.utils import timezone
 from playwright.sync_api import Page
 
 from admin_ui.permissions import CONSOLE
-from tenants.access import platform_actor
-from tenants.actions import create_key, set_custom_role, set_team
-from tenants.models import Tenant, TokenIssuer
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.policies.isolation import Isolation
+from messaging.protocol.names import parse_topic
+from tenants.access import Actor, platform_actor
+from tenants.actions import create_key, set_custom_role, set_member, set_team
+from tenants.actions.cursor_moves import clear_backlog
+from tenants.actions.grants import grant_permission
+from tenants.actions.invitations import invite
+from tenants.actions.people import set_administrator
+from tenants.actions.placement import set_failure_domain, set_isolation_policy
+from tenants.actions.saved_views import save_view
+from tenants.models import Tenant, TokenIssuer, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
-from tests.admin_ui.people import PLACED
+from tests.admin_ui.people import ORDERS, PLACED
 from tests.support.billing.billing_rows import APRIL, MARCH, with_plan
 from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
+from workers.alerts.rule_actions import create_rule
+from workers.audit_streams.actions import set_stream
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
+from workers.redrive.actions import Request, start
+from workers.redrive.models import RedriveOutcome
 
 
 def furnish(broker: ConsoleBroker) -> None:
@@ -45,6 +61,37 @@ def furnish(broker: ConsoleBroker) -> None:
     refresh(acme, MARCH, APRIL)
     create_budget(actor, "acme", "All", "1.00", "EUR")
     create_schedule(actor, "acme", "Daily", "day", "topic")
+    _give_for_a_time(actor)
+    _have_dead_letters(broker, actor)
+    set_isolation_policy(actor, "gold", Isolation(("acme/.*",), ("broker-2",), ("broker-3",), 2, 80, "none"))
+    set_failure_domain(actor, "rack-1", ["broker-1"])
+    superuser = User.objects.get(username="superuser")
+    save_view(actor, superuser, "Backlog", f"{NAMESPACE}?sort=-backlog", "acme", shared=True)
+    create_rule(actor, "acme", {"name": "Orders wait", "kind": "backlog_entries", "topic": PLACED, "threshold": 100})
+    for tenant in ("", "acme"):
+        set_stream(actor, tenant, "https://siem.example/records", oldest=True)
+
+
+def _give_for_a_time(actor: Actor) -> None:
+    week = timezone.now() + timedelta(days=7)
+    grant_permission(actor, ORDERS, "contractor@acme", ["consume"], PLACED, week)
+    set_member(actor, "acme", "stranger", "metadata", "orders", "pla*", week)
+    set_administrator(actor, "teammate", True, week)
+    invite(actor, "acme", "new@acme.example", "operator", member_days=7)
+    Authenticator.objects.create(user=User.objects.get(username="owner"), type=Authenticator.Type.TOTP, data={"secret": "x"})
+
+
+def _have_dead_letters(broker: ConsoleBroker, actor: Actor) -> None:
+    """Of a subscription that was moved, too; one redrive of them has run."""
+    letters = f"{PLACED}-s-DLQ"
+    broker.real.add(letters)
+    for number in range(3):
+        broker.real.publish_messages(PLACED, OutgoingMessage(b'{"order": %d}' % number, key=f"k{number}"))
+        said = {"REAL_TOPIC": PLACED, "REAL_SUBSCRIPTION": "s", "DEAD_LETTER_REASON": "late"}
+        broker.real.publish_messages(letters, OutgoingMessage(b'{"order": %d}' % number, said, key=f"k{number}"))
+    clear_backlog(actor, parse_topic(PLACED), "s")
+    job = start(actor, parse_topic(letters), Request())
+    RedriveOutcome.objects.create(job=job, ledger_id=0, entry_id=0, messages=1, why="it was redriven too often", step=1)
 
 
 def route_of(address: str) -> str:
@@ -96,6 +143,7 @@ STARTS = (
     "/tenants/globex/namespaces/edge",
     f"{NAMESPACE}/policies",
     f"{NAMESPACE}/policies?policy=retention",
+    f"{NAMESPACE}/topics/placed-s-DLQ/messages",
     "/tune",
     "/tune?message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09",
     "/nowhere",
