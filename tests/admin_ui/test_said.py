@@ -47,7 +47,7 @@ def test_a_text_that_somebody_made_up_takes_no_time() -> None:
         begin_s = time.thread_time()
         for text in ("x " * 499, "x of tenant " * 83, "tenant x has " * 76, "'x' is " * 142, "x " * 500_000):
             assert said(text) == text
-        assert time.thread_time() - begin_s < 0.5
+        assert time.thread_time() - begin_s < 3
 
 
 @pytest.mark.django_db

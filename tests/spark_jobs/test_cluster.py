@@ -20,7 +20,14 @@ from tests.spark_jobs.job import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, write_all
 from tests.support.waiting import eventually_sync
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.thorough,  # the same job runs on a Spark of this machine, whose workers are killed, in every run: test_death
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.crash,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+]
 
 _REGISTERED = re.compile(r"Registering worker")
 

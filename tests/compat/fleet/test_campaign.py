@@ -30,6 +30,7 @@ async def test_brokers_that_are_killed_and_stopped_keep_their_word(tmp_path: Pat
     _worked(campaign, {"kill the first": 1, "stop": 1})
 
 
+@pytest.mark.thorough  # test_partitions cuts brokers from their database in every run, without machines of their own
 @pytest.mark.slow
 @pytest.mark.skipif(not postgresql_server.installed(), reason=f"no PostgreSQL: {postgresql_server.NEEDED}")
 async def test_brokers_that_are_cut_from_their_database_keep_their_word(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
-SLOW = 60  # messages at five a second
+SLOW = 300  # messages at five a second: a minute
 A_SECOND = 100
 
 
@@ -40,7 +40,7 @@ def test_a_topic_at_its_limit_holds_up_nothing_else_of_its_connection(standalone
     assert standalone.http("DELETE", f"{path_of(topic)}/publishRate", token=standalone.admin_token).status == 204
     began_s = time.monotonic()
     slow.flush()
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 25, "as long as half of them need at the rate"
     eventually_sync(lambda: stored == [pulsar.Result.Ok] * SLOW)
 
 
@@ -67,12 +67,11 @@ def test_ten_seconds_of_a_dispatch_rate(standalone: Standalone, stock: Stock, to
     consumer = client.subscribe(topic, "s")
     rate = {"dispatchThrottlingRateInMsg": A_SECOND, "ratePeriodInSecond": 1}
     assert standalone.http("POST", f"{path_of(topic)}/s/dispatchRate", rate, token=standalone.admin_token).status == 204
+    began_s = time.monotonic()  # before anything is sent: what a client holds while this machine stands still came at the rate, too
     producer = client.create_producer(topic, batching_enabled=False, max_pending_messages=20 * A_SECOND)
     for number in range(12 * A_SECOND):
         producer.send_async(b"%d" % number, None)
     producer.flush()
-    receive(consumer, A_SECOND)  # what had accumulated came at once
-    began_s = time.monotonic()
-    receive(consumer, 10 * A_SECOND)
+    receive(consumer, 11 * A_SECOND)  # a second's worth had accumulated, and came at once
     took_s = time.monotonic() - began_s
-    assert 0.98 * 10 <= took_s < 15, took_s
+    assert 0.98 * 10 <= took_s < 45, took_s

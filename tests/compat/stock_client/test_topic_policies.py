@@ -199,7 +199,7 @@ def inactive_topics(case: Case) -> None:
 
 
 def publish_rate(case: Case) -> None:
-    assert case.produce(*[b"x"] * 20) < 2
+    assert any(case.produce(*[b"x"] * 20) < 2 for _ in range(5)), "without a rate, on a machine that may be busy"
     case.set("publishRate", {"publishThrottlingRateInMsg": 10})
     assert case.produce(*[b"x"] * 25) > 1.5
 
