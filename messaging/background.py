@@ -35,6 +35,13 @@ ERROR_CHARACTERS_MAX = 300
 ONE_OFF, CALLBACKS = "one_off", "event_loop"
 
 
+def shared(task: asyncio.Task[T]) -> asyncio.Task[T]:
+    """`task`, for which several wait through `asyncio.shield`, each of whom may leave: its failure is theirs, and where all have
+    left it is not reported as one that nobody saw."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
 class BackgroundLoop:
     """The state of one loop. `failed` and `succeeded` may be called in the thread that does the work."""
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
+from messaging.background import shared
 from messaging.broker.core.ownership.placement import candidate
 from messaging.broker.core.ownership.ranges import range_of
 from messaging.broker.runtime.ownership.fleet_member import LOOK_S
@@ -65,10 +66,9 @@ class BundleMoves:
             if broker_id:  # so that what is placed meanwhile goes elsewhere
                 self._member.owners.expect(bundle, broker_id, moves=True)
             work = self._give(row, taker, NOTICE_S if notice else 0.0)
-            moving = self._moving[bundle] = asyncio.get_running_loop().create_task(work, name=f"move {bundle}")
+            moving = self._moving[bundle] = shared(asyncio.get_running_loop().create_task(work, name=f"move {bundle}"))
             moving.add_done_callback(lambda _: self._moving.pop(bundle, None))
             moving.add_done_callback(lambda _: self._member.owners.expect_no_more(bundle))
-            moving.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waited may be gone
         try:
             await asyncio.shield(moving)
         except StoreError as error:

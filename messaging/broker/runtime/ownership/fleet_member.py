@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import structlog
 
-from messaging.background import BackgroundLoops
+from messaging.background import BackgroundLoops, shared
 from messaging.broker.core.ownership.lease import RENEW_S, Lease
 from messaging.broker.core.ownership.lookup import Acquire, Answer, Here, NotNow, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
@@ -229,9 +229,8 @@ class FleetMember(ABC):
         """Callers at the same time share one call. Raises `NotReady`."""
         acquiring = self._acquiring.get(bundle)
         if acquiring is None:
-            acquiring = self._acquiring[bundle] = asyncio.get_running_loop().create_task(
-                self._acquire(bundle), name=f"own {bundle}"
-            )
+            work = asyncio.get_running_loop().create_task(self._acquire(bundle), name=f"own {bundle}")
+            acquiring = self._acquiring[bundle] = shared(work)
             acquiring.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
         try:
             await asyncio.shield(acquiring)
@@ -281,8 +280,7 @@ class FleetMember(ABC):
         """A look that begins after this call. All who come before it begins share it: however many clients come to the wrong
         broker, the database is asked once in `LOOK_AGAIN_S`. Raises `NotReady`."""
         if self._next_look is None:
-            self._next_look = asyncio.get_running_loop().create_task(self._look_next(), name="look at owners")
-            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())  # whoever waited may be gone
+            self._next_look = shared(asyncio.get_running_loop().create_task(self._look_next(), name="look at owners"))
         await asyncio.shield(self._next_look)
 
     async def _look_next(self) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
+from messaging.background import shared
 from messaging.broker.core.ownership.lookup import Acquire, There, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.core.ownership.placement import EVERYWHERE, PlacementRules
@@ -267,9 +268,9 @@ class SharedMember(FleetMember):
         key = (broker_id, session)
         ending = self._ending.get(key)
         if ending is None:
-            ending = self._ending[key] = asyncio.get_running_loop().create_task(
-                self._end_session(broker_id, session, gone), name=f"end session {session} of {broker_id}"
-            )
+            work = self._end_session(broker_id, session, gone)
+            name = f"end session {session} of {broker_id}"
+            ending = self._ending[key] = shared(asyncio.get_running_loop().create_task(work, name=name))
             ending.add_done_callback(lambda _: self._ending.pop(key, None))
         await asyncio.shield(ending)
 

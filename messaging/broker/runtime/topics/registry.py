@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from messaging.background import shared
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
@@ -103,7 +104,7 @@ class Topics:
                 # The first caller may not have been allowed to create the topic; this caller may be, so try again.
                 await asyncio.wait([loading])
                 continue
-            loading = asyncio.get_running_loop().create_task(self._load(name, create, writable), name=f"load {text}")
+            loading = shared(asyncio.get_running_loop().create_task(self._load(name, create, writable), name=f"load {text}"))
             self._loading[text] = loading
             loading.add_done_callback(lambda _: self._loading.pop(text, None))
             return await asyncio.shield(loading)
@@ -240,7 +241,7 @@ class Topics:
 
     def _begin(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Callers shield this task, so it completes even if all of them are cancelled."""
-        closing = self._closing[text] = asyncio.get_running_loop().create_task(work, name=f"{what} {text}")
+        closing = self._closing[text] = shared(asyncio.get_running_loop().create_task(work, name=f"{what} {text}"))
         closing.add_done_callback(lambda _: self._closing.pop(text, None))
         return closing
 

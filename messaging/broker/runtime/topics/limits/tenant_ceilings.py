@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
+from messaging.background import shared
 from messaging.broker.core.control.effective_policies import EffectivePolicies
 from messaging.broker.core.limits.limit_counts import StoredCounts
 from messaging.clock import boottime_ms
@@ -29,14 +30,8 @@ async def count_stored(counts: StoredCounts, tenant: str, read: ReadCounts, thin
     tasks = _counting.setdefault(counts, {})
     counting = tasks.get(tenant)
     if counting is None:
-        counting = tasks[tenant] = asyncio.get_running_loop().create_task(_count(counts, tenant, read, things))
-
-        def ended(task: asyncio.Task[None]) -> None:
-            del tasks[tenant]
-            if not task.cancelled():
-                task.exception()  # whoever waited may be gone
-
-        counting.add_done_callback(ended)
+        counting = tasks[tenant] = shared(asyncio.get_running_loop().create_task(_count(counts, tenant, read, things)))
+        counting.add_done_callback(lambda _: tasks.pop(tenant))
     await asyncio.shield(counting)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import cast
@@ -425,3 +426,30 @@ async def test_a_look_up_of_a_client_that_is_gone_gives_up_its_place(
     gone.set()
     with pytest.raises(NotReady, match="b2"):
         await asyncio.wait_for(finding, 5)
+
+
+async def test_what_fails_after_whoever_waited_for_it_has_left_is_no_failure_that_nobody_saw(
+    world: tuple[Store, SharedMember, Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients leave, above all while a broker stops. It was logged with a traceback, and counted as a failure of the broker."""
+    store, member, _ = world
+    asked, answers = asyncio.Event(), asyncio.Event()
+    unseen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+
+    async def acquire_bundle(*request: object, **pinned: bool) -> OwnershipRow:
+        asked.set()
+        await answers.wait()
+        raise Unavailable("the database does not answer")
+
+    monkeypatch.setattr(store, "acquire_bundle", acquire_bundle)
+    await member.look()
+    waiting = asyncio.create_task(member.where(TOPIC))
+    await asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    answers.set()
+    await eventually(lambda: not [task for task in asyncio.all_tasks() if task.get_name().startswith("own ")])
+    gc.collect()
+    assert not unseen
