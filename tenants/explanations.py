@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from messaging.errors import InvalidValue, NotFound
@@ -91,14 +91,22 @@ def why(question: Question, principal: Principal) -> Answer:
 
 def who(tenant: str, question: Question) -> Others:
     """Members, keys, admin roles, and roles that were granted something there. A key without a scope is meant by its role."""
-    grants, answers = DatabaseGrants(), list[Answer]()
-    for count, principal in enumerate(_subjects(tenant, question.resource, grants)):
+    (others,) = who_of_each(tenant, question.resource, [question.action])
+    return others
+
+
+def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> list[Others]:
+    """Of each action, in one look at everybody."""
+    grants, found, complete = DatabaseGrants(), [list[Answer]() for _ in actions], True
+    for count, principal in enumerate(_subjects(tenant, resource, grants)):
         if count == SUBJECTS_MAX:
-            return Others(answers, complete=False)
-        answer = _answered(grants, question, principal)
-        if answer.decision.allowed:
-            answers.append(answer)
-    return Others(answers, complete=True)
+            complete = False
+            break
+        for action, answers in zip(actions, found, strict=True):
+            answer = _answered(grants, Question(action, resource), principal)
+            if answer.decision.allowed:
+                answers.append(answer)
+    return [Others(answers, complete) for answers in found]
 
 
 def _answered(grants: DatabaseGrants, question: Question, principal: Principal) -> Answer:

@@ -15,8 +15,8 @@ from msgspec import Meta
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import parse_topic
-from tenants.explanations import Question, who
-from tenants.models import AuditRecord, TokenIssuer
+from tenants.explanations import who_of_each
+from tenants.models import AuditRecord, Tenant, TokenIssuer
 from tenants.scoping import tenant_scope
 
 READS = ("message.browse", "message.read", "message.export", "subscription.peek", SUBSCRIPTION_CREATE)
@@ -58,10 +58,9 @@ class ReadersReport(msgspec.Struct, kw_only=True):
 def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
     """The caller has checked that this may be asked. Administrators of the platform may read everything and are not listed."""
     found: dict[tuple[str, str], Reader] = {}
-    complete = True
-    for action in (Action.MESSAGE_READ, Action.CONSUME):
-        others = who(tenant, Question(action, resource))
-        complete = complete and others.complete
+    actions = (Action.MESSAGE_READ, Action.CONSUME)
+    answered = who_of_each(tenant, resource, actions)
+    for action, others in zip(actions, answered, strict=True):
         for answer in others.answers:
             role, key_id = answer.principal.role, answer.principal.key_id
             reader = found.get((role, key_id))
@@ -79,12 +78,13 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
         grouped = rows.values("role", "action", "resource").annotate(times=Count("id"), first_at=Min("at"), last_at=Max("at"))
         shown = [row for row in grouped.order_by("-last_at")[:READ_SHOWN_MAX] if _is_within(row["resource"], resource)]
         further = max(0, grouped.count() - READ_SHOWN_MAX)
-        log_since = AuditRecord.objects.order_by("at").values_list("at", flat=True).first()
+        of_tenant = AuditRecord.objects.filter(tenant_uid=Tenant.objects.get(name=tenant).uid)  # in the order of an index
+        log_since = of_tenant.order_by("id").values_list("at", flat=True).first()
     return ReadersReport(
         resource=resource.topic or resource.namespace or tenant,
         at=timezone.now(),
         may=sorted(found.values(), key=lambda reader: (reader.role, reader.key_id)),
-        complete=complete,
+        complete=all(others.complete for others in answered),
         since=since,
         did=[Reading(**row) for row in shown],
         further=further,

@@ -27,7 +27,8 @@ LATE_S = 60.0  # after which a look at every topic is said to be old
 
 
 def _look(request: ConsoleRequest) -> dict[str, Any]:
-    visible = visible_tenants(request.actor, request.user)
+    superuser = request.actor.may(Action.SUPERUSER)
+    visible = [] if superuser else visible_tenants(request.actor, request.user)
     scope = visible_scope(request.actor, visible)
     found: ProblemsFound | None = None
     away = ""
@@ -37,10 +38,11 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         )
         found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
     firing, alerts_at = alerts(alert_tenants(request.actor, visible))
-    superuser = request.actor.may(Action.SUPERUSER)
     worker = platform_view.worker() if superuser else None
     others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
     problems = ranked([*(found.problems if found else ()), *others])
+    if superuser:  # of others' tenants they are known already
+        request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})
     request.actor.grants.read_namespaces([problem.namespace for problem in problems[:SHOWN_MAX] if problem.namespace])
     total = len(others) + (sum(found.total.values()) + found.beyond if found else 0)
     serious = sum(number for kind, number in _kinds(found, others).items() if kind in MARKS and MARKS[Kind(kind)].serious)

@@ -121,6 +121,26 @@ def test_alerts_are_shown_to_those_who_may_see_them(world: ConsoleBroker, browse
     assert marks(text(browse("teammate"), "/now")) == []
 
 
+def test_who_administers_the_platform_is_shown_all_alerts_and_asks_about_no_tenant_by_name(
+    world: ConsoleBroker, browse: Browse
+) -> None:
+    """With 10,000 tenants the page read each of them twice and named them all in two statements, every three seconds."""
+    world.set_problems()
+    for name in (*(f"many-{number:02}" for number in range(30)), "gone"):
+        Tenant.unscoped.create(name=name, admin_roles=[])
+    _alert("acme", "persistent://acme/orders/placed")
+    _alert("many-07", "persistent://many-07/n/t")
+    _alert("gone", "persistent://gone/n/t")
+    Tenant.unscoped.filter(name="gone").delete()
+    client = browse("superuser")
+    with CaptureQueriesContext(connection) as queries:
+        page = text(client, "/now")
+    assert marks(page).count("ALERT") == 2 and "/tenants/gone" not in page, "rules outlive their tenant"
+    assert not any("many-29" in query["sql"] for query in queries)
+    Tenant.unscoped.filter(name="many-07").update(second_factor_required=True)
+    assert marks(text(client, "/now")).count("ALERT") == 1, "without a second factor nothing of that tenant is for them"
+
+
 def test_an_alert_of_a_pattern_leads_to_its_rule_and_to_the_worst_topic(world: ConsoleBroker, browse: Browse) -> None:
     """Also whoever has the right to set alerts, and not to administer the tenant, is told."""
     world.set_problems()

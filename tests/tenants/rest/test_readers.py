@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from tenants import actions
 from tenants.actions.grants import grant_permission
@@ -59,3 +62,13 @@ def test_looks_through_dead_letters_of_the_tenant_and_at_the_topic_of_a_partitio
     ):
         did = caller("olga")("GET", AT + query).json()["did"]
         assert {(one["role"], one["action"], one["resource"]) for one in did} == found, query
+
+
+def test_everybody_is_looked_at_once_for_both_rights(world: World, caller: Any) -> None:
+    """10,000 keys were read twice, and the oldest record was looked for among all that the tenant has."""
+    with CaptureQueriesContext(connection) as queries:
+        report = caller("olga")("GET", AT).json()
+    asked = [query["sql"] for query in queries]
+    assert len([sql for sql in asked if 'FROM "tenants_key"' in sql and "revoked_at" in sql.partition("WHERE")[2]]) == 1
+    assert not any('ORDER BY "tenants_auditrecord"."at"' in sql or sql.endswith("ORDER BY 1 ASC LIMIT 1") for sql in asked)
+    assert report["log_since"] is not None and report["complete"]
