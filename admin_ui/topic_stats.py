@@ -16,6 +16,7 @@ from django.http import QueryDict
 from admin_ui.addresses import short_name
 from admin_ui.pages import sentence
 from admin_ui.row_list import Column, list_items
+from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.broker.core.subscription_type import TYPE_NAMES
@@ -184,7 +185,7 @@ def _dead_letters(one: Json | None) -> str:
         return gettext("off")
     moved, waiting = one.get("movedMessages", 0), one.get("waitingEntries", 0)
     text = gettext("{moved} moved, {waiting} waiting") if waiting else gettext("{moved} moved")
-    return text.format(moved=moved, waiting=waiting)
+    return text.format(moved=exact(moved), waiting=exact(waiting))
 
 
 def _explanation(one: Json) -> str:

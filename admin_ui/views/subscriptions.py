@@ -13,6 +13,7 @@ from admin_ui.forms import DeadLetterForm, SubscriptionForm
 from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import look, topic_name
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
@@ -147,7 +148,7 @@ def _intro(held: DeadLetterPolicyAnswer | None, away: MagnetarError | None) -> s
     )
     if held is not None:
         text += gettext(" Moved so far: {moved_messages}. Waiting: {waiting_entries}.").format(
-            moved_messages=held.moved_messages, waiting_entries=held.waiting_entries
+            moved_messages=exact(held.moved_messages), waiting_entries=exact(held.waiting_entries)
         )
         if held.last_error:
             text += gettext(" The last attempt failed: {last_error}.").format(last_error=held.last_error)

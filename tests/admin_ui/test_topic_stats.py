@@ -39,6 +39,11 @@ def test_what_the_broker_did_not_say_is_not_zero() -> None:
         assert form(None) == formatting.UNKNOWN
 
 
+def test_figures_of_dead_letters_are_grouped() -> None:
+    (row,) = topic_view({"subscriptions": {"s": {"deadLetters": {"movedMessages": 12345, "waitingEntries": 1234}}}}).subscriptions
+    assert row.dead_letters == "12,345 moved, 1,234 waiting"
+
+
 @pytest.mark.parametrize(("age_s", "shown"), [(-1, None), (0, 0), (90, 90)])
 def test_the_age_of_the_oldest(age_s: int, shown: int | None) -> None:
     (row,) = topic_view({"subscriptions": {"s": {"oldestBacklogMessageAgeSeconds": age_s}}}).subscriptions
