@@ -72,6 +72,15 @@ def test_no_table_is_cut_off(visit: Callable[..., Page], broker: ConsoleBroker, 
     assert page.evaluate(CUT_OFF) == []
 
 
+def test_names_of_tenants_are_not_broken_and_the_page_of_roles_is_no_scroll_on_a_phone(visit: Callable[..., Page]) -> None:
+    page = visit("superuser", "/people")
+    heights = page.locator("#people .tag").evaluate_all("all => all.map((it) => it.offsetHeight)")
+    assert heights and max(heights) < 30
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/tenants/acme/roles")
+    assert page.evaluate("document.documentElement.scrollHeight") < 3_500, "each role of each action had a line: 6,093"
+
+
 @pytest.mark.parametrize("page_of", ["", "/subscriptions/billing-of-all-orders-in-europe", "/operations", "/schemas", "/storage"])
 def test_on_a_phone_nothing_of_a_topic_is_off_screen(visit: Callable[..., Page], broker: ConsoleBroker, page_of: str) -> None:
     broker.stats[PLACED] = BUSY
