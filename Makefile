@@ -143,6 +143,10 @@ upgrade-campaign: setup $(VENV)/.installed-test ## give an earlier release's pla
 point-in-time: setup $(VENV)/.installed-test ## restore a PostgreSQL of its own to a moment in the middle of publishing, and compare what is there
 	$(BIN)/python -m tests.compat.point_in_time
 
+.PHONY: backup-campaign
+backup-campaign: setup $(VENV)/.installed-test ## kill what takes and restores backups of a fleet, on bookies and with mutual TLS; ARGS="--layout bookies --kills 3 --seed 7"
+	$(BIN)/python -m tests.compat.backup_campaign $(ARGS)
+
 .PHONY: fleet
 fleet: setup $(VENV)/.installed-test ## kill, stop and cut off brokers 100 times under stock clients; ARGS="--machines --rounds 20 --seed 7", ARGS="--machines --bookies"
 	$(BIN)/python -m tests.compat.fleet $(ARGS)

@@ -200,6 +200,10 @@ class Traffic:
     def acknowledgements(self) -> dict[str, set[str]]:
         return {topic: set(ids) for topic, ids in self.acknowledged.items()}
 
+    def unanswered(self) -> dict[str, set[str]]:
+        """Ids of what came and has no answered acknowledgement: where a broker was killed, it may have stored some of these."""
+        return {consumer.topic: set(consumer.unanswered) for consumer in self._consumers}
+
     def faults(self) -> list[str]:
         """What consumers found wrong."""
         ended = [
