@@ -92,6 +92,11 @@ def _require_empty(data_path: Path) -> None:
     if not data_path.exists():
         return
     names = sorted({entry.name for entry in data_path.iterdir()} - _OF_FILE_SYSTEMS)
+    if RESTORING in names:
+        raise ConfigError(
+            f"the data directory {data_path} is not empty: a restore into it did not end; empty it and restore again, into other "
+            "databases where it had begun to fill these"
+        )
     if names:
         raise ConfigError(
             f"the data directory {data_path} is not empty ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): a backup is "

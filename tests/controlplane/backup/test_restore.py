@@ -169,7 +169,7 @@ def test_a_restore_that_was_cut_off_is_not_started_on(backup: Path, tmp_path: Pa
         restore(target(tmp_path), backup)
     with pytest.raises(ConfigError, match="did not end"):
         datadir.prepare(target(tmp_path))
-    with pytest.raises(ConfigError, match="is not empty"):
+    with pytest.raises(ConfigError, match="is not empty: a restore into it did not end; empty it"):
         restore(target(tmp_path), backup)
 
 
