@@ -145,7 +145,7 @@ point-in-time: setup $(VENV)/.installed-test ## restore a PostgreSQL of its own 
 
 .PHONY: backup-campaign
 backup-campaign: setup $(VENV)/.installed-test ## kill what takes and restores backups of a fleet, on bookies and with mutual TLS; ARGS="--layout bookies --kills 3 --seed 7"
-	$(BIN)/python -m tests.compat.backup_campaign $(ARGS)
+	$(BIN)/python -m tests.compat.fleet.backup_campaign $(ARGS)
 
 .PHONY: fleet
 fleet: setup $(VENV)/.installed-test ## kill, stop and cut off brokers 100 times under stock clients; ARGS="--machines --rounds 20 --seed 7", ARGS="--machines --bookies"

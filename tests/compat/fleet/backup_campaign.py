@@ -1,6 +1,6 @@
 """The campaign of backups: a fleet of two machines under stock clients; what takes or restores a backup is killed at any moment.
 
-    python -m tests.compat.backup_campaign --postgresql postgresql://user@host/postgres --kills 3 --seed 7
+    python -m tests.compat.fleet.backup_campaign --postgresql postgresql://user@host/postgres --kills 3 --seed 7
 
 Two data directories with a broker each, which speak mutual TLS with each other. Their messages are on real bookies, in the database
 of their metadata, or in another one (`LAYOUTS`). `magnetar backup take` is killed, then a broker in the middle of it; then one is
