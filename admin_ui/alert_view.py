@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from admin_ui.translation.texts import gettext_lazy
+from admin_ui.translation.said import lazily_said
+from workers.alerts import sentences
 from workers.alerts.models import AlertRule
 
 PARTITIONS_SHOWN = TOPICS_SHOWN = 5  # those with the largest values
-KINDS = (
-    (AlertRule.Kind.BACKLOG_ENTRIES, gettext_lazy("Backlog entries")),
-    (AlertRule.Kind.BACKLOG_BYTES, gettext_lazy("Backlog bytes")),
-    (AlertRule.Kind.BACKLOG_AGE_S, gettext_lazy("Backlog age in seconds")),
-    (AlertRule.Kind.NO_CONSUMER, gettext_lazy("No consumer")),
-    (AlertRule.Kind.BLOCKED, gettext_lazy("Blocked subscription")),
-    (AlertRule.Kind.MESSAGES_GROW, gettext_lazy("New messages")),
-    (AlertRule.Kind.PUBLISH_THROTTLED, gettext_lazy("Producers held back")),
-)
+KINDS = tuple((kind, lazily_said(sentences.KINDS[kind])) for kind in AlertRule.Kind)
 
 
 def shown(rule: AlertRule) -> dict[str, Any]:

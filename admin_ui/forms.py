@@ -9,6 +9,7 @@ from admin_ui.addresses import full_name
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, named_text
 from messaging.errors import InvalidName
+from messaging.languages import LANGUAGES
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic, subscription_name
 
@@ -151,6 +152,15 @@ class LabelsForm(forms.Form):
 
     def clean_labels(self) -> dict[str, str]:
         return pairs_of(self.cleaned_data["labels"])
+
+
+class LanguageForm(forms.Form):
+    language = forms.ChoiceField(
+        label="Language",
+        required=False,
+        choices=[("", gettext_lazy("that of the platform")), *LANGUAGES.items()],
+        help_text=gettext_lazy("The console itself is in the language that each person chooses, and APIs answer in English."),
+    )
 
 
 def pairs_of(text: str) -> dict[str, str]:

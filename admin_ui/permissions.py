@@ -65,6 +65,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:recycled_tenant_purge"): Action.SUPERUSER,
     ("GET", "console:tenant_labels"): Action.TENANT_ADMIN,
     ("POST", "console:tenant_labels"): Action.TENANT_ADMIN,
+    ("GET", "console:tenant_language"): Action.TENANT_ADMIN,
+    ("POST", "console:tenant_language"): Action.TENANT_ADMIN,
     ("GET", "console:tenant_policies"): Action.TENANT_READ,
     ("POST", "console:tenant_policies"): Action.TENANT_ADMIN,  # masks; all others are for superusers: `require_for_policies`
     ("GET", "console:audit"): Action.AUDIT_READ,
@@ -393,6 +395,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:recycled_tenant_restore"): "tenant.restore",
     ("POST", "console:recycled_tenant_purge"): "tenant.purge",
     ("POST", "console:tenant_labels"): "tenant.set_labels",
+    ("POST", "console:tenant_language"): "tenant.set_language",
     ("POST", "console:tenant_policies"): "tenant.set_policies",
     ("POST", "console:key_create"): "key.create",
     ("POST", "console:key_revoke"): "key.revoke",

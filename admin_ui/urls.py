@@ -91,6 +91,7 @@ urlpatterns = [
     path("new-tenant", tenants.tenant_create, name="tenant_create"),
     path(_TENANT, tenants.tenant, name="tenant"),
     path(f"{_TENANT}/labels", tenants.tenant_labels, name="tenant_labels"),
+    path(f"{_TENANT}/language", tenants.tenant_language, name="tenant_language"),
     path(f"{_TENANT}/policies", policies.tenant_policies, name="tenant_policies"),
     path(f"{_TENANT}/marks", marks.namespace_marks, name="namespace_marks"),
     path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),

@@ -8,6 +8,7 @@ import ast
 import io
 import re
 import sys
+from calendar import month_name
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,7 +19,6 @@ from babel.messages.pofile import read_po, write_po
 from django.template.base import DebugLexer, Token, TokenType
 from django.utils.translation.template import templatize
 
-from admin_ui.translation.said import CONTEXT
 from messaging import errors
 from messaging.broker.core.control import policy_effects
 from messaging.permissions.roles import BUILT_IN
@@ -28,13 +28,16 @@ from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
 from messaging.problems import steps
 from messaging.problems.kinds import MARKS
+from workers.alerts.sentences import CHANNELS
 from workers.rating.units import METERS, UNITS
 from workers.schedule import TASKS
+from workers.translation.said import CONTEXT
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCALE = ROOT / "admin_ui" / "locale"
 TEMPLATES = ROOT / "admin_ui" / "templates"
-SOURCES = ("admin_ui",)
+OF_DOCUMENTS = ROOT / "workers" / "templates"  # invoices and reports
+SOURCES = ("admin_ui", "workers")
 LANGUAGES = ("de",)  # beside English; `controlplane.settings.LANGUAGES` offers them
 KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "gettext_noop": None, "ngettext_lazy": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
 ATTRIBUTES = {"alt", "title", "placeholder", "aria-label", "data-label", "data-before", "label"}
@@ -94,6 +97,8 @@ SENTENCES = [
         "messaging/client/tuning_report.py",
         "messaging/permissions/decision.py",
         "messaging/policies/isolation.py",
+        "workers/alerts/sentences.py",
+        "workers/mail.py",
     )
 ]
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
@@ -102,11 +107,18 @@ _NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "rep
 _CHOICES = ("workers/models.py", "workers/billing/models.py", "workers/billing/budget_models.py")
 _TWO_WORDS = re.compile(r"[A-Za-z]{2,}[,:]? [A-Za-z]{2,}|\{\w+\} [a-z]{2,}")
 _FOR_PROGRAMS = {"spawn", "debug", "exception", "info", "warning", "error"}
+# Sentences of notices whose words are too few to be told from other texts.
+_SHORT = (
+    "answered {status}",
+    "{title}: {percent} % used",
+    "Budget {name}: {threshold} % likely",
+    "partition {index}: {count}",
+)
 _GAP = "\ue000"  # where a tag of the template was
 
 
 def templates() -> list[Path]:
-    return sorted(path for path in TEMPLATES.rglob("*") if path.suffix in (".html", ".txt"))
+    return sorted(path for folder in (TEMPLATES, OF_DOCUMENTS) for path in folder.rglob("*") if path.suffix in (".html", ".txt"))
 
 
 def found() -> Catalog:
@@ -143,7 +155,9 @@ def found() -> Catalog:
         ("messaging/permissions/roles.py", (role.description for role in BUILT_IN.values())),
         *((name, _of_choices((ROOT / name).read_text(encoding="utf-8"))) for name in _CHOICES),
         ("messaging/broker/core/control/policy_effects.py", _of_effects()),
+        ("workers/alerts/sentences.py", (*(f"{month} {{year}}" for month in month_name[1:]), *CHANNELS, *_SHORT)),
         ("workers/schedule.py", (task.title for task in TASKS)),
+        ("workers/rating/rate.py", ("Base fee, {title}", "{title}, correction of invoice {number}", "Up to the agreed minimum")),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
     ):
         for text in texts_there:

@@ -19,6 +19,7 @@ from msgspec import Meta
 from messaging.bookkeeper_url import BookkeeperUrl, is_bookkeeper
 from messaging.client_address import networks
 from messaging.json_types import converted
+from messaging.languages import Language
 from messaging.local_caller import is_loopback
 
 PREFIX = "MAGNETAR_"
@@ -96,6 +97,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     token_verify_role_claim: str = "sub"  # the claim that contains the role
     token_verify_roles: tuple[str, ...] = ()  # CLAIM=ROLE; other claims become the role external:CLAIM
     console_url: str = ""  # https://... of the console, for links in mail and sign-in providers; empty: as the browser asked for it
+    language: Language = "en"  # of mails, notices and invoices, for tenants that have chosen none
     sign_up: bool = False  # anybody may create an account; it belongs to no tenant until somebody adds it to one
     sign_in_providers_file: str = ""  # TOML: providers of OpenID Connect with which people may sign in; empty: none
     provider_refresh_interval_s: Positive = 60  # how often sign-ins with a provider are looked for that it has to confirm again

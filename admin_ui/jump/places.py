@@ -95,6 +95,7 @@ TENANT = (
     Place(gettext_noop("New team in {tenant}"), "team_create", "create add"),
     Place(gettext_noop("New token issuer in {tenant}"), "token_issuer_create", "create add"),
     Place(gettext_noop("Labels of {tenant}"), "tenant_labels"),
+    Place(gettext_noop("Language of {tenant}"), "tenant_language"),
     Place(gettext_noop("Delete tenant {tenant}"), "tenant_delete", "remove"),
 )
 NAMESPACE = (

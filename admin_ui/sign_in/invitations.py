@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -11,6 +12,7 @@ from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.access import Actor
 from tenants.actions.invitations import Invited, invite
 from tenants.models import Invitation
+from workers.translation.of_tenants import told_in
 
 _TEXT = gettext_lazy("""{inviter} invites you to the tenant {tenant} at Magnetar, as {role}.
 
@@ -31,8 +33,10 @@ def invite_and_tell(
     if not by_mail:
         return made.invitation, link
     inviter = actor.principal.role.partition(":")[2] or actor.principal.role
-    text = _TEXT.format(inviter=inviter, tenant=tenant, role=role, until=made.invitation.expires_at, link=link)
-    mail.send_later([made.invitation.email], gettext("Invitation to {tenant} at Magnetar").format(tenant=tenant), text)
+    with told_in(settings.MAGNETAR, made.invitation.tenant.uid):
+        text = str(_TEXT).format(inviter=inviter, tenant=tenant, role=role, until=made.invitation.expires_at, link=link)
+        subject = gettext("Invitation to {tenant} at Magnetar").format(tenant=tenant)
+    mail.send_later([made.invitation.email], subject, text)
     return made.invitation, ""
 
 

@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.translation.trans_real import parse_accept_lang_header
 
+from messaging.languages import ENGLISH
+
 COOKIE = "language"
 COOKIE_AGE_S = 365 * 24 * 3600
-ENGLISH = "en"
 # Answers to programs, whose texts are searched for and compared: always in English.
 PROGRAMS = ("/api/", "/admin/", "/lookup/", "/internal/", "/docs", "/metrics", "/health")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
 
@@ -24,6 +25,7 @@ from workers.billing.models import Invoice
 from workers.billing.pdf import invoice_pdf
 from workers.billing.present import present, quantity_text
 from workers.rating.money import money_text
+from workers.translation.of_tenants import told_in
 
 INVOICE_COLUMNS = (
     Column("month", gettext_lazy("Month (UTC)"), ("start", "made_at"), down=True),
@@ -100,13 +102,17 @@ def invoice_json(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResp
 @page
 def invoice_as_pdf(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
     found = _existing(invoice)
-    return _attachment(HttpResponse(invoice_pdf(found.document), content_type="application/pdf"), found, "pdf")
+    with told_in(settings.MAGNETAR, found.tenant_uid):  # a document of the tenant: the same for whoever downloads it
+        document = invoice_pdf(found.document)
+    return _attachment(HttpResponse(document, content_type="application/pdf"), found, "pdf")
 
 
 @page
 def invoice_as_html(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
     found = _existing(invoice)
-    return _attachment(HttpResponse(invoice_html(found.document), content_type="text/html; charset=utf-8"), found, "html")
+    with told_in(settings.MAGNETAR, found.tenant_uid):
+        document = invoice_html(found.document)
+    return _attachment(HttpResponse(document, content_type="text/html; charset=utf-8"), found, "html")
 
 
 def _existing(invoice_id: str) -> Invoice:

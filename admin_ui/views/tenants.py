@@ -10,7 +10,7 @@ from django.urls import reverse
 from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.form_pages import confirm_page
-from admin_ui.forms import LabelsForm, TenantForm
+from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
@@ -21,6 +21,7 @@ from admin_ui.views.audit import audit_rows
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
+from tenants.actions.language import set_language
 from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.recycling import hours_of_tenant
 from tenants.actions.tenants import create_tenant, delete_tenant
@@ -175,6 +176,26 @@ def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
             "Labels count for the whole of this month (UTC) and from then on. Months that are over keep those they ended with."
         ),
         submit=gettext("Save labels"),
+        cancel_url=reverse("console:tenant", args=[tenant]),
+    )
+
+
+@page
+def tenant_language(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    form = LanguageForm(request.POST or None, initial={"language": Tenant.objects.get().language})
+    if request.method == "POST" and form.is_valid():
+        set_language(request.actor, tenant, form.cleaned_data["language"])
+        show_message(request, gettext("The language was saved."))
+        return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "tenant", tenant),
+        crumbs=crumbs(tenant),
+        heading=gettext("Language of {tenant}").format(tenant=tenant),
+        form=form,
+        intro=gettext("Mails, notices by webhook and topic, reports and invoices of this tenant are in this language."),
+        submit=gettext("Save language"),
         cancel_url=reverse("console:tenant", args=[tenant]),
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from admin_ui.translation import catalogs
 from controlplane import current
 from controlplane.databases import database
+from messaging import languages
 from messaging.identity import read_secret
 from tenants.sign_in.providers import providers_of
+from workers.translation import catalogs
 
 MAGNETAR = current.settings()
 MAGNETAR_SERVICE = "cli"  # the service identity of this process; web_settings and worker_settings have their own
@@ -196,8 +197,8 @@ CHANNEL_LAYERS = {"default": _channel_layer()}
 
 USE_TZ = True
 TIME_ZONE = "UTC"
-LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LANGUAGE_CODE = languages.ENGLISH
+LANGUAGES = list(languages.LANGUAGES.items())
 LOCALE_PATHS = [catalogs.compiled(MAGNETAR.data_path)]
 FORMAT_MODULE_PATH = "admin_ui.formats"
 LOGGING_CONFIG = None  # messaging.logs sets it up, for every process alike

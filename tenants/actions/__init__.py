@@ -19,6 +19,7 @@ from tenants.actions.grants import (
 )
 from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_token, rotate_key
 from tenants.actions.labels import set_labels
+from tenants.actions.language import set_language
 from tenants.actions.members import remove_member, set_member
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.recycle_bin import purge_topic, restore_topic
@@ -69,6 +70,7 @@ __all__ = [
     "rotate_key",
     "set_custom_role",
     "set_labels",
+    "set_language",
     "set_member",
     "set_policies",
     "set_property",

@@ -27,6 +27,7 @@ class Tenant(models.Model):
     allowed_clusters = models.JSONField(default=list)
     policies = models.JSONField(default=dict)  # what is set for all its namespaces, by the names of `messaging.policies.registry`
     labels = models.JSONField(default=dict)  # text to text: what its costs may be summed by; `MonthLabels` has those of each month
+    language = models.CharField(max_length=8, blank=True, default="", db_default="")  # of `messaging.languages`; "": the platform's
     second_factor_required = models.BooleanField(default=False)
     spend = models.JSONField(default=dict)  # what brokers do because spend caps are reached: `messaging.adminrpc.feed.SpendState`
     created_at = models.DateTimeField(auto_now_add=True)

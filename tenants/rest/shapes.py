@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,6 +12,7 @@ from messaging.adminrpc.changes import ChangeProgress
 from messaging.adminrpc.delayed import DelayedRefused
 from messaging.bodies import AS_SENT, Text, Time
 from messaging.json_types import converted
+from messaging.languages import Language
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
 from messaging.payloads.masks import RULE_CHARACTERS_MAX, RULES_MAX
@@ -80,6 +81,10 @@ class TenantChange(msgspec.Struct, kw_only=True):
 
 class LabelsShape(msgspec.Struct, kw_only=True):
     labels: Annotated[dict[str, Text], limits.LABELS, Meta(description="Key to value, such as team to payments.")]
+
+
+class LanguageShape(msgspec.Struct, kw_only=True):
+    language: Annotated[Language | Literal[""], Meta(description="Of mails, notices and invoices; empty: that of the platform.")]
 
 
 class NamespaceShape(msgspec.Struct, kw_only=True):
@@ -424,6 +429,10 @@ def _access(answer: Answer) -> AccessOfOne:
 
 def show_tenant(row: Tenant) -> TenantShape:
     return shown(TenantShape, row)
+
+
+def show_language(row: Tenant) -> LanguageShape:
+    return shown(LanguageShape, row)
 
 
 def show_namespace(row: Namespace) -> NamespaceShape:

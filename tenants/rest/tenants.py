@@ -111,6 +111,17 @@ class TenantLabels(View):
         return Response(shapes.LabelsShape(labels=actions.set_labels(self.actor(), tenant, given.labels).labels))
 
 
+class TenantLanguage(View):
+    @describe("The language of a tenant", shapes.LanguageShape)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response(shapes.show_language(existing(tenant)))
+
+    @describe("Set the language in which a tenant is sent mails, notices and invoices", shapes.LanguageShape, shapes.LanguageShape)
+    def put(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.LanguageShape)
+        return Response(shapes.show_language(actions.set_language(self.actor(), tenant, given.language)))
+
+
 class Keys(View):
     @describe("Keys of a tenant", page_of(shapes.KeyShape), parameters=PAGE)
     def get(self, request: Request, tenant: str) -> Response:

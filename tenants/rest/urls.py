@@ -45,6 +45,7 @@ urlpatterns = [
     _path("recycled-tenants/<segment:recycle_id>/restore", "recycled:RecycledTenantRestore", "recycled-tenant-restore"),
     _path(TENANT, "tenants:TenantOne", "tenant"),
     _path(f"{TENANT}/labels", "tenants:TenantLabels", "tenant-labels"),
+    _path(f"{TENANT}/language", "tenants:TenantLanguage", "tenant-language"),
     _path(f"{TENANT}/policies", "policies:TenantPolicies", "tenant-policies"),
     _path(f"{TENANT}/masked-fields", "policies:TenantMaskedFields", "tenant-masked-fields"),
     _path(f"{TENANT}/policies/in-force", "policies:TenantPoliciesInForce", "tenant-policies-in-force"),

@@ -47,6 +47,7 @@ OF_OWNERS: dict[str, Act] = {
     "rotate_key": lambda actor: actions.rotate_key(actor, "acme", "k1", 60),
     "revoke_token": lambda actor: actions.revoke_token(actor, "acme", "k1"),
     "set_labels": lambda actor: actions.set_labels(actor, "acme", {"team": "payments"}),
+    "set_language": lambda actor: actions.set_language(actor, "acme", "de"),
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "metadata"),
     "set_custom_role": lambda actor: actions.set_custom_role(actor, "acme", "publisher", ["produce"]),
     "delete_custom_role": lambda actor: actions.delete_custom_role(actor, "acme", "old"),

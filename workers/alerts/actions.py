@@ -14,7 +14,7 @@ from tenants.actions.change import limit_rate, record
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers import mail
-from workers.alerts import webhooks
+from workers.alerts import sentences, webhooks
 from workers.alerts.models import Notice, NotificationTarget, new_secret
 from workers.alerts.notices import TenantRef, say
 from workers.alerts.target_topics import checked_topic
@@ -71,9 +71,8 @@ def send_test(actor: Actor, tenant: str) -> Notice:
         if Notice.objects.filter(kind="test", at__gt=now - timedelta(hours=1)).count() >= TESTS_PER_HOUR_MAX:
             raise QuotaExceeded(f"{TESTS_PER_HOUR_MAX} test notices were sent within an hour, which is the limit: wait a while")
         by = actor.principal.role
-        text = f"{by} asked for it. What alerts, budgets and keys that expire have to say comes here."
         told = TenantRef(tenant, target.tenant_uid)
-        notice = say(now, told, "test", f"test {new_id()}", "This is a test notice", text)
+        notice = say(now, told, "test", f"test {new_id()}", *sentences.test(by))
         assert notice is not None, "its subject is new"
         record(actor, "notifications.test", tenant, "notifications", after={"notice": notice.id})
     return notice

@@ -7,6 +7,7 @@ from messaging.errors import MagnetarError
 from messaging.policies.ceilings import CEILINGS, Ceiling
 from tenants.actions.ceilings import tenant_ceilings
 from tenants.models import Tenant
+from workers.alerts import sentences
 from workers.alerts.notices import TenantRef, say
 from workers.environment import Environment
 from workers.runs import Renew
@@ -44,8 +45,6 @@ def _say(environment: Environment, tenant: Tenant, ceiling: Ceiling) -> bool:
         TenantRef(tenant.name, tenant.uid),
         "ceiling",
         f"ceiling {name} {ceiling.limit} {threshold} {now.date()}",
-        f"{ceiling.policy.title}: {used_percent} % used",
-        f"Tenant {tenant.name} uses {ceiling.used_text} of {name} = {ceiling.limit_text}, which is at least {threshold} %. At "
-        "100 % what is new is refused, or waits where it is a rate: use less, or have an administrator of the platform raise it.",
+        *sentences.ceiling(tenant.name, name, ceiling.policy.title, ceiling.used_text, ceiling.limit_text, used_percent, threshold),
     )
     return notice is not None

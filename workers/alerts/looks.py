@@ -14,6 +14,7 @@ from messaging.adminrpc.methods import TOPICS_FIGURES
 from messaging.adminrpc.topics import TopicRef
 from messaging.errors import MagnetarError
 from messaging.json_types import converted
+from workers.alerts import sentences
 from workers.alerts.models import AlertRule, TopicStanding
 from workers.alerts.notices import OfRule, TenantRef, say
 from workers.alerts.patterns import matching_topics
@@ -22,9 +23,8 @@ from workers.environment import Environment
 from workers.runs import Renew
 
 PARTITIONS_SAID = 5  # of a partitioned topic, those with the largest values
+FIRED = "fired"
 TOPIC_DIGITS = 32  # of its hash: names may be longer than subjects of notices
-GONE = "it does not exist any more, or does not match"
-LEFT_OUT = f"{GONE}, or is not looked at any more, since more topics match than a rule looks at"
 Partitions = dict[str, list[int | None]]  # index -> [value, counter]
 
 
@@ -56,7 +56,7 @@ class _Said(NamedTuple):
     value: int
     partitions: Partitions
     firing: bool
-    why: str = ""
+    gone: str = ""  # why it is not looked at any more
 
 
 def look(environment: Environment, rule: AlertRule, figures: TopicStats, renew: Renew) -> Standing:
@@ -116,9 +116,10 @@ def _look_at_pattern(environment: Environment, rule: AlertRule, figures: TopicSt
         )
         if standing.firing != stood.firing:
             changed.append(_Said(topic, reading.value, partitions, standing.firing))
-    why = GONE if matching.complete else LEFT_OUT
     changed += [
-        _Said(topic, 0, {}, False, why) for topic, stood in before.items() if stood.firing and topic not in after
+        _Said(topic, 0, {}, False, sentences.alert_gone(topic, left_out=not matching.complete))
+        for topic, stood in before.items()
+        if stood.firing and topic not in after
     ]  # also of one that is not among those looked at any more
     firing = [_Said(topic, stands.value, stands.partitions, True) for topic, stands in after.items() if stands.firing]
     since = min((stands.above_since_ms for stands in after.values() if stands.firing and stands.above_since_ms), default=None)
@@ -140,14 +141,14 @@ def _look_at_pattern(environment: Environment, rule: AlertRule, figures: TopicSt
 def _store(rule: AlertRule, now: datetime, changed: Sequence[_Said], still: Sequence[_Said], **fields: Any) -> None:
     """Where the rule stands, with what it has to say: `changed`, and once a silence has ended, all that is `still` firing."""
     ended = rule.silenced_until is not None and rule.silenced_until <= now
-    silence = f"not sent: silenced until {rule.silenced_until:%Y-%m-%d %H:%M} UTC" if rule.silenced_until and not ended else ""
+    silence = sentences.silenced(rule.silenced_until) if rule.silenced_until and not ended else ""
     with transaction.atomic():
         AlertRule.objects.filter(id=rule.id).update(looked_at=now, **fields)
         if ended:
             same = AlertRule.objects.filter(id=rule.id, silenced_until=rule.silenced_until)  # not silenced anew meanwhile
             ended = same.update(silenced_until=None, silenced_by="", silence_reason="") > 0
         for said in changed:
-            _say(rule, now, said, "fired" if said.firing else "is over", silence)
+            _say(rule, now, said, FIRED if said.firing else "is over", silence)
         for said in still if ended else ():
             if said not in changed:
                 _say(rule, now, said, "fires, and was silenced", "")
@@ -166,22 +167,17 @@ def _read(rule: AlertRule, stats: dict[str, Any], counter: int | None, before: P
 
 def _say(rule: AlertRule, now: datetime, said: _Said, word: str, silence: str) -> None:
     of = f"{said.topic} {rule.subscription}".strip()
+    local = said.topic.rpartition("/")[2] if rule.is_pattern else ""
     by_partition = sorted(((int(index), int(value or 0)) for index, (value, _) in said.partitions.items()), key=_largest_first)
-    largest = ", ".join(f"partition {index}: {of_it}" for index, of_it in by_partition[:PARTITIONS_SAID] if of_it)
+    largest = [(index, of_it) for index, of_it in by_partition[:PARTITIONS_SAID] if of_it]
     of_topic = f" {hashlib.sha256(said.topic.encode()).hexdigest()[:TOPIC_DIGITS]}" if rule.is_pattern else ""
     say(
         now,
         TenantRef(rule.tenant, rule.tenant_uid),
         "alert_fired" if said.firing else "alert_over",
         f"alert {rule.id} {word} {now.timestamp():.0f}{of_topic}",
-        f"Alert {rule.name!r} {word}" + (f": {said.topic.rpartition('/')[2]}" if rule.is_pattern else ""),
-        (
-            f"{said.topic}: {said.why}."
-            if said.why
-            else f"{rule.get_kind_display()} of {of} is {said.value}; the threshold is {rule.threshold}, and it is over below "
-            f"{rule.clear}."
-        )
-        + (f" Of its partitions, {largest}." if largest else ""),
+        sentences.alert_title(rule.name, local, firing=said.firing, was_silenced=said.firing and word != FIRED),
+        said.gone or sentences.alert_text(rule.kind, of, said.value, rule.threshold, rule.clear, largest),
         of=OfRule(rule.id, rule.runbook_url, silence),
     )
 

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from messaging.settings import Settings
 from tenants.scoping import platform_scope
 from workers import mail
+from workers.alerts import sentences
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
 from workers.queue import ask_for
 from workers.schedule import SEND_NOTICE
@@ -85,17 +86,14 @@ def send_mail(
     if _counted(settings, now, told, len(to)):
         return mail.send(settings, to, subject, text, files)
     most = settings.tenant_mails_per_day_max
-    who = f"Tenant {told.name}" if told.name else "The platform"
     say(
         now,
         told,
         "mail_limit",
         f"mail limit {now.date()}",
-        "No further mail is sent today",
-        f"{who} has reached its limit of {most} mails on {now.date()} (UTC): notices and reports are in the console. "
-        "Webhooks are called all the same. An administrator of the platform may raise tenant_mails_per_day_max.",
+        *sentences.mail_limit(told.name, most, now.date()),
     )
-    return f"no mail was sent: the limit of {most} mails a day is reached"
+    return sentences.mails_used_up(most)
 
 
 def _counted(settings: Settings, now: datetime, told: TenantRef, count: int) -> bool:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from django.db import transaction
 
 from messaging.permissions.model import NOTHING, Action
-from messaging.settings import Settings
 from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.scoping import platform_scope
+from workers.alerts import sentences
 from workers.alerts.actions import check_target
 from workers.alerts.models import NotificationTarget, PlatformAlert, new_secret
 from workers.alerts.notices import TenantRef, say
@@ -61,19 +61,11 @@ def look_at_disk(environment: Environment) -> PlatformAlert:
                 PLATFORM,
                 "disk_low" if after.firing else "disk_over",
                 f"{DISK} {word} {now.timestamp():.0f}",
-                f"The disk {word}",
-                _words(disk, settings),
+                *sentences.disk(
+                    str(settings.data_path), disk.used_percent, disk.free // MIB, threshold, clear, firing=after.firing
+                ),
             )
     return row
-
-
-def _words(disk: Disk, settings: Settings) -> str:
-    fires, over = settings.disk_alert_percent, settings.disk_alert_clear_percent
-    return (
-        f"{disk.used_percent} % of the disk of {settings.data_path} are used, {disk.free // MIB:,} MiB are free. This is said at "
-        f"{fires} %, and it is over below {over} %. When the disk is full, publishing is refused until there is room: shorten "
-        "retention, let consumers catch up, or enlarge the disk."
-    )
 
 
 def platform_target() -> NotificationTarget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -13,9 +13,10 @@ from messaging import logs
 from messaging.adminrpc.messages import MessageGiven, MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.errors import MagnetarError, NotReady
+from messaging.settings import Settings
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
-from workers.alerts import webhooks
+from workers.alerts import sentences, webhooks
 from workers.alerts.ceilings import look_at_ceilings
 from workers.alerts.looks import TopicStats, look
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
@@ -25,6 +26,8 @@ from workers.carriers import Turn
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
 from workers.spend_caps.enforcement import look_at_spend
+from workers.translation.of_tenants import told_in
+from workers.translation.said import said
 
 log = logs.get_logger("magnetar.worker")
 CALLED = "answered"  # how what a webhook answered begins
@@ -89,9 +92,7 @@ def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -
             TenantRef(key.tenant_id, uids.get(key.tenant_id, "")),
             "key_expires",
             f"key {key.id} {days} {key.expires_at.timestamp():.0f}",
-            f"Key {key.name!r} expires within {days} {'day' if days == 1 else 'days'}",
-            f"The key {key.name} ({key.role}) expires at {key.expires_at:%Y-%m-%d %H:%M} UTC. Create another with the same name, "
-            f"give it to its clients, and revoke this one.",
+            *sentences.key_expires(key.name, key.role, days, key.expires_at),
         )
         said += notice is not None
     return {"keys": len(keys), "said": said}
@@ -113,12 +114,10 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
     mail_to = sorted({*(row.mail_to if row else ()), *(target.mail_to if target else ())})
     if row is None or not (mail_to or target):
         return {"notice": "it does not exist, or nobody wants it"}
-    told, failed = TenantRef(row.tenant, row.tenant_uid), None
+    failed = None
     channels: list[tuple[str, Callable[[], str]]] = []
     if mail_to:
-        channels.append(
-            ("mail", lambda: send_mail(environment.settings, environment.now(), told, mail_to, row.title, _mail_text(row)))
-        )
+        channels.append(("mail", lambda: _mail(environment, mail_to, row)))
     if target and target.topic:
         channels.append(("topic", lambda: _publish(environment, target, row)))
     if target and target.webhook_url:
@@ -139,8 +138,12 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
     return dict(row.delivered)
 
 
-def _mail_text(notice: Notice) -> str:
-    return f"{notice.text}\n\nRunbook: {notice.runbook_url}" if notice.runbook_url else notice.text
+def _mail(environment: Environment, mail_to: Sequence[str], notice: Notice) -> str:
+    settings, told = environment.settings, TenantRef(notice.tenant, notice.tenant_uid)
+    with told_in(settings, notice.tenant_uid):
+        title, text = said(notice.title), said(notice.text)
+    text += f"\n\nRunbook: {notice.runbook_url}" if notice.runbook_url else ""
+    return send_mail(settings, environment.now(), told, mail_to, title, text)
 
 
 def _done(notice: Notice, channel: str, how: str) -> None:
@@ -148,14 +151,16 @@ def _done(notice: Notice, channel: str, how: str) -> None:
     notice.save(update_fields=["delivered"])
 
 
-def body_of(notice: Notice) -> bytes:
-    """What webhooks and topics are sent."""
+def body_of(settings: Settings, notice: Notice) -> bytes:
+    """What webhooks and topics are sent: title and text in the language of the tenant, the rest for programs."""
+    with told_in(settings, notice.tenant_uid):
+        title, text = said(notice.title), said(notice.text)
     fields = {
         "id": notice.id,
         "kind": notice.kind,
         "tenant": notice.tenant,
-        "title": notice.title,
-        "text": notice.text,
+        "title": title,
+        "text": text,
         "at": notice.at.isoformat(),
     }
     of_rule = {"rule": notice.rule, "runbook_url": notice.runbook_url} if notice.rule else {}
@@ -165,13 +170,13 @@ def body_of(notice: Notice) -> bytes:
 def _publish(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
     """A message whose key is the rule, so that what one rule says comes in its order."""
     message = MessageGiven(
-        payload=body_of(notice),
+        payload=body_of(environment.settings, notice),
         key=notice.rule or notice.kind,
         properties={"notice_id": notice.id, "kind": notice.kind, "content_type": "application/json"},
         event_time_ms=int(notice.at.timestamp() * 1000),
     )
     environment.rpc.call(MESSAGES_PUBLISH, MessagesPublish(topic=target.topic, messages=[message]))
-    return f"published to {target.topic}"
+    return sentences.published(target.topic)
 
 
 def _call(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
@@ -183,12 +188,9 @@ def _call(environment: Environment, target: NotificationTarget, notice: Notice) 
             TenantRef(notice.tenant, notice.tenant_uid),
             "webhook_limit",
             f"webhook limit {now.date()}",
-            "The webhook is not called for rules with a pattern any more today",
-            f"Alert rules with a pattern called the webhook of tenant {notice.tenant} {most} times on {now.date()} (UTC), which is "
-            "the limit: what else they say today is in the console. Other rules call it all the same. Raise their thresholds, or "
-            "name topics; an administrator of the platform may raise pattern_webhooks_per_day_max.",
+            *sentences.webhook_limit(notice.tenant, most, now.date()),
         )
-        return f"not called: the limit of {most} calls a day by rules with a pattern is reached"
+        return sentences.calls_used_up(most)
     return f"{CALLED} {_post(environment, target, notice)}"
 
 
@@ -214,7 +216,9 @@ def counted(target: NotificationTarget, day: date, most: int) -> bool:
 def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
     allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
     at_s = int(environment.now().timestamp())
-    return webhooks.post(target.webhook_url, target.secret, notice.id, body_of(notice), at_s, allowed, resolve())
+    return webhooks.post(
+        target.webhook_url, target.secret, notice.id, body_of(environment.settings, notice), at_s, allowed, resolve()
+    )
 
 
 def resolve() -> Callable[[str, int], list[str]]:

@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 
 from tenants.scoping import platform_scope
+from workers.alerts import sentences
 from workers.alerts.notices import TenantRef, say
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.exact_sums import ExactSum
@@ -68,20 +69,18 @@ def _tell(budget: Budget, alert: SpendAlert) -> SpendAlert | None:
             TenantRef(budget.tenant, budget.tenant_uid),
             "budget",
             f"budget {budget.id} {about} of {of}",  # what was changed is told of anew
-            f"Budget {budget.name}: {alert.threshold} %{' likely' if alert.likely else ''}",
-            words_of(alert),
+            *_sentences(alert),
             budget.emails,
         )
         alert.save()
     return alert
 
 
-def words_of(alert: SpendAlert) -> str:
+def _sentences(alert: SpendAlert) -> sentences.Sentences:
     budget = alert.budget
-    what = "is likely to cost" if alert.likely else "has cost"
-    on = f" for namespace {budget.namespace}" if budget.namespace else ""
-    spent, whole = (money_text(amount, budget.currency) for amount in (alert.amount_minor, budget.amount_minor))
-    return (
-        f"Tenant {budget.tenant}{on}: {alert.month:%B %Y} {what} {spent} {budget.currency}, which is at least "
-        f"{alert.threshold} % of the budget {budget.name!r} ({whole} {budget.currency}), before credits and tax."
+    spent, whole = (
+        f"{money_text(amount, budget.currency)} {budget.currency}" for amount in (alert.amount_minor, budget.amount_minor)
+    )
+    return sentences.budget(
+        budget.name, budget.tenant, budget.namespace, alert.month, spent, whole, alert.threshold, likely=alert.likely
     )

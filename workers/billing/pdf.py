@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext
+
 from workers.billing.present import Presented, present
 from workers.rating.document import time_of
 
 FONT = "Roboto"
 MARGIN_MM, WIDTH_MM = 20, 170
 INK, FAINT, RULE = (24, 28, 36), (96, 104, 118), (206, 211, 220)
-VERIFY = 'Check it: "magnetar usage verify" computes every line again from the usage you download.'
 
 
 def invoice_pdf(document: Mapping[str, Any]) -> bytes:
@@ -32,13 +33,15 @@ def _new_page(shown: Presented, document: Mapping[str, Any]) -> Any:
     from font_roboto import font_files
     from fpdf import FPDF
 
+    verify = gettext('Check it: "magnetar usage verify" computes every line again from the usage you download.')
+
     class Paper(FPDF):
         def footer(self) -> None:
             self.set_y(-16)
             self.set_font(FONT, size=7.5)
             self.set_text_color(*FAINT)
-            self.cell(WIDTH_MM - 25, 4, VERIFY)
-            self.cell(25, 4, f"Page {self.page_no()} of {{nb}}", align="R")
+            self.cell(WIDTH_MM - 25, 4, verify)
+            self.cell(25, 4, gettext("Page {number} of {count}").format(number=self.page_no(), count="{nb}"), align="R")
 
     page = Paper(format="A4")
     page.set_creation_date(time_of(document["issued_at"] or document["period"]["start"]))  # the same document, the same file
@@ -74,11 +77,11 @@ def _head(page: Any, shown: Presented) -> None:
 
 def _lines(page: Any, shown: Presented) -> None:
     widths = (92, 50, 28)
-    _row(page, widths, ("Description", "Quantity", "Amount"), bold=True)
+    _row(page, widths, (gettext("Description"), gettext("Quantity"), gettext("Amount")), bold=True)
     for line in shown.lines:
         _row(page, widths, (line.title, line.quantity, line.amount), line.detail)
     if not shown.lines:
-        _row(page, widths, ("No usage and no fees", "", ""))
+        _row(page, widths, (gettext("No usage and no fees"), "", ""))
 
 
 def _row(page: Any, widths: tuple[float, ...], cells: tuple[str, ...], detail: str = "", *, bold: bool = False) -> None:
@@ -138,13 +141,13 @@ def _shares(page: Any, shown: Presented) -> None:
     _font(page, 11, bold=True)
     if page.will_page_break(30):
         page.add_page()
-    page.cell(0, 7, "By namespace", new_x="LMARGIN", new_y="NEXT")
+    page.cell(0, 7, gettext("By namespace"), new_x="LMARGIN", new_y="NEXT")
     widths = (36, 58, 50, 26)
-    _row(page, widths, ("Line", "Namespace", "Quantity", "Amount"), bold=True)
+    _row(page, widths, (gettext("Line"), gettext("Namespace"), gettext("Quantity"), gettext("Amount")), bold=True)
     for share in shown.shares:
         _row(page, widths, share)
     if shown.shares_left:
-        _text(page, f"{shown.shares_left} more are in the invoice's JSON document.", 8)
+        _text(page, gettext("{count} more are in the invoice's JSON document.").format(count=shown.shares_left), 8)
 
 
 def _text(page: Any, text: str, size: float) -> None:

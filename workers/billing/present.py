@@ -1,4 +1,5 @@
-"""An invoice's document in the words and numbers that people read: the same for the console, HTML and PDF. Computes no money."""
+"""An invoice's document in the words and numbers that people read, in the language that is in use: the same for the console, HTML
+and PDF. Computes no money. Texts that a customer or an administrator wrote are as they wrote them."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from django.utils.translation import gettext
+
 from workers.rating.document import CREDIT_NOTE, DRAFT, time_of
 from workers.rating.money import decimal_text
 from workers.rating.units import METERS, UNITS
+from workers.translation.figures import in_language, of_language
+from workers.translation.said import said
 
 QUANTITY_DIGITS = 6
 SHARES_MAX = 200  # namespaces shown on paper; the document has them all
@@ -50,17 +55,21 @@ def present(document: Mapping[str, Any]) -> Presented:
     draft, credit_note = document["state"] == DRAFT, document["kind"] == CREDIT_NOTE
     shares = _shares(document)
     total = (
-        "To your credit" if document["total"].startswith("-") else "Total due" if not draft else "Total so far",
+        gettext("To your credit")
+        if document["total"].startswith("-")
+        else gettext("Total due")
+        if not draft
+        else gettext("Total so far"),
         document["total"],
     )
     return Presented(
-        heading="Credit note" if credit_note else "Invoice, draft" if draft else "Invoice",
+        heading=gettext("Credit note") if credit_note else gettext("Invoice, draft") if draft else gettext("Invoice"),
         facts=_facts(document, draft=draft),
         supplier=_address(document["supplier"], "Magnetar"),
         customer=_address(document["customer"], document["customer"].get("tenant", "")),
         lines=tuple(_line(line, currency) for line in document["lines"]),
         sums=_sums(document, currency),
-        total=(total[0], f"{money(total[1])} {currency}"),
+        total=(total[0], f"{_money(total[1])} {currency}"),
         note=document["note"],
         payment=_payment(document, draft=draft),
         shares=tuple(shares[:SHARES_MAX]),
@@ -74,6 +83,9 @@ def money(text: str) -> str:
     return f"{Decimal(text):,}"
 
 
+_money = in_language(money)
+
+
 def quantity_text(quantity: int, unit: str, digits: int = QUANTITY_DIGITS) -> str:
     """In the unit of its price, cut to `digits` after the point (`plain` cuts alike); base units where there is none."""
     if unit not in UNITS:
@@ -85,21 +97,21 @@ def quantity_text(quantity: int, unit: str, digits: int = QUANTITY_DIGITS) -> st
 def _facts(document: Mapping[str, Any], *, draft: bool) -> tuple[tuple[str, str], ...]:
     start, end = (time_of(document["period"][edge]) for edge in ("start", "end"))
     last = (end - timedelta(hours=1)).date()
-    facts = [("Number", "none yet" if draft else document["number"])]
+    facts = [(gettext("Number"), gettext("none yet") if draft else document["number"])]
     if document["of_invoice"]:
-        facts.append(("For invoice", document["of_invoice"]))
+        facts.append((gettext("For invoice"), document["of_invoice"]))
     if document["issued_at"]:
-        facts.append(("Date", document["issued_at"][:10]))
-    facts.append(("Period (UTC)", f"{start:%Y-%m-%d} to {last}"))
+        facts.append((gettext("Date"), document["issued_at"][:10]))
+    facts.append((gettext("Period (UTC)"), gettext("{first} to {last}").format(first=f"{start:%Y-%m-%d}", last=last)))
     if document["due"]:
-        facts.append(("Due", document["due"]))
+        facts.append((gettext("Due"), document["due"]))
     return tuple(facts)
 
 
 def _address(details: Mapping[str, str], otherwise: str) -> tuple[str, ...]:
     lines = [details.get("name") or otherwise, *details.get("address", "").splitlines()]
     if details.get("tax_id"):
-        lines.append(f"Tax ID {details['tax_id']}")
+        lines.append(gettext("Tax ID {tax_id}").format(tax_id=details["tax_id"]))
     if details.get("email"):
         lines.append(details["email"])
     return tuple(line for line in lines if line)
@@ -107,17 +119,24 @@ def _address(details: Mapping[str, str], otherwise: str) -> tuple[str, ...]:
 
 def _line(line: Mapping[str, Any], currency: str) -> PresentedLine:
     start, end = time_of(line["start"]), time_of(line["end"])
-    details = [f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"]
+    details = [gettext("{first} to {last}").format(first=f"{start:%Y-%m-%d %H:%M}", last=f"{end:%Y-%m-%d %H:%M}")]
     for tier in line.get("tiers", ()):
         flat = f" + {plain(tier['flat'])}" if tier["flat"] != "0" else ""
-        details.append(f"{plain(tier['units'])} at {plain(tier['price'])}{flat} {currency}")
+        details.append(
+            gettext("{units} at {price}").format(units=plain(tier["units"]), price=f"{plain(tier['price'])}{flat} {currency}")
+        )
     if line.get("included"):
-        details.append(f"{quantity_text(line['included'], line['unit'])} a month included")
+        details.append(gettext("{quantity} a month included").format(quantity=_quantity(line["included"], line["unit"])))
     runs = line.get("runs", ())
     if runs:
-        details.append(f"usage computed later, run {', '.join(runs[:3])}")
-    quantity = quantity_text(line["quantity"], line["unit"]) if line.get("unit") else ""
-    return PresentedLine(line["id"], line["title"], "; ".join(details), quantity, money(line["amount"]), line["kind"])
+        details.append(gettext("usage computed later, run {runs}").format(runs=", ".join(runs[:3])))
+    quantity = _quantity(line["quantity"], line["unit"]) if line.get("unit") else ""
+    return PresentedLine(line["id"], said(line["title"]), "; ".join(details), quantity, _money(line["amount"]), line["kind"])
+
+
+def _quantity(quantity: int, unit: str) -> str:
+    number, _, unit_text = quantity_text(quantity, unit).partition(" ")
+    return f"{of_language(number)} {said(unit_text)}".rstrip()
 
 
 def plain(text: str) -> str:
@@ -125,28 +144,30 @@ def plain(text: str) -> str:
     them."""
     value = Fraction(text)
     shown = decimal_text(value, QUANTITY_DIGITS)
-    return f"{Decimal(shown):,f}" if Fraction(shown) == value else f"about {Decimal(shown):,f}"
+    number = of_language(f"{Decimal(shown):,f}")
+    return number if Fraction(shown) == value else gettext("about {number}").format(number=number)
 
 
 def _sums(document: Mapping[str, Any], currency: str) -> tuple[tuple[str, str], ...]:
-    sums = [("Subtotal", f"{money(document['subtotal'])} {currency}")]
+    sums = [(gettext("Subtotal"), f"{_money(document['subtotal'])} {currency}")]
     for credit in document["credits"]:
         negated = credit["amount"].removeprefix("-") if credit["amount"].startswith("-") else f"-{credit['amount']}"
-        sums.append((f"Credit: {credit['title']}", f"{money(negated)} {currency}"))
+        sums.append((gettext("Credit: {title}").format(title=credit["title"]), f"{_money(negated)} {currency}"))
     tax = document["tax"]
     if tax["label"]:
-        sums.append((f"{tax['label']} {tax['rate']} %", f"{money(tax['amount'])} {currency}"))
+        sums.append((f"{tax['label']} {of_language(tax['rate'])} %", f"{_money(tax['amount'])} {currency}"))
     return tuple(sums)
 
 
 def _payment(document: Mapping[str, Any], *, draft: bool) -> str:
     if draft:
-        return "This is a draft: it changes until the month is closed. Nothing is to be paid yet."
+        return gettext("This is a draft: it changes until the month is closed. Nothing is to be paid yet.")
     if document["total"].startswith("-") or not Decimal(document["total"]):
-        return "Nothing is to be paid."
+        return gettext("Nothing is to be paid.")
     bank = document["supplier"].get("bank", "")
-    amount = f"{money(document['total'])} {document['currency']}"
-    return f"Please pay {amount} by {document['due']}, naming {document['number']}.\n{bank}".strip()
+    amount = f"{_money(document['total'])} {document['currency']}"
+    asked = gettext("Please pay {amount} by {due}, naming {number}.")
+    return f"{asked.format(amount=amount, due=document['due'], number=document['number'])}\n{bank}".strip()
 
 
 def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -156,10 +177,10 @@ def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
             title = METERS[line["meter"]].title if line["meter"] in METERS else line["title"]
             shares.append(
                 (
-                    title,
-                    share["namespace"] or "no namespace",
-                    quantity_text(share["quantity"], line["unit"]),
-                    money(share["amount"]),
+                    said(title),
+                    share["namespace"] or gettext("no namespace"),
+                    _quantity(share["quantity"], line["unit"]),
+                    _money(share["amount"]),
                 )
             )
     return shares

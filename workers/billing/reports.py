@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from django.template.loader import render_to_string
+from django.utils.translation import gettext
 
 from messaging.atomic_files import replacing
 from messaging.settings import Settings
@@ -25,6 +26,8 @@ from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.models import NANO
 from workers.billing.months import charges_are_current
 from workers.rating.money import decimal_text
+from workers.translation.figures import of_language
+from workers.translation.of_tenants import told_in
 
 KINDS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet", "html": "text/html"}
 MAILED_BYTES_MAX = 5 << 20
@@ -90,7 +93,8 @@ def make(settings: Settings, schedule: ReportSchedule, first: date, last: date, 
     )
     folder = folder_of(settings, report.pk)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    files = contents_of(report, question)
+    with told_in(settings, schedule.tenant_uid):
+        files = contents_of(report, question)
     for name, contents in files.items():
         with replacing(folder / name, durable=True) as draft:
             draft.write_bytes(contents)
@@ -175,12 +179,12 @@ def _parquet(rows: list[ReportRow]) -> bytes:
 def _html(report: Report, question: costs.Question) -> str:
     answer = costs.ask(question, SERIES_MAX)
     rows: list[dict[str, Any]] = [
-        {"series": index, "name": name, "cost": costs.nano_text(answer.totals[name], question.currency)}
+        {"series": index, "name": name, "cost": of_language(costs.nano_text(answer.totals[name], question.currency))}
         for index, name in enumerate(answer.names, 1)
     ]
     shapes = {"width": charts.WIDTH, "height": charts.HEIGHT}
     chart = charts.stacked(answer.steps, answer.names, answer.cells, {})
-    total = costs.nano_text(answer.total, question.currency)
+    total = of_language(costs.nano_text(answer.total, question.currency))
     return render_to_string(
         "workers/report.html", {"report": report, "rows": rows, "chart": chart, "total": total, "question": question, **shapes}
     )
@@ -195,7 +199,10 @@ def _mail(settings: Settings, schedule: ReportSchedule, report: Report, files: d
     sent = [(name, contents, KINDS[name.rpartition(".")[2]]) for name, contents in files.items() if name != "report.parquet"]
     if sum(len(contents) for _, contents, _ in sent) > MAILED_BYTES_MAX:
         sent = []
-    text = f"{report.name} of tenant {report.tenant}, {report.first} to {report.last}.\n"
-    text += "" if sent else "The files are too large for a mail: they are in the console.\n"
-    subject, told = f"Report {report.name}, {report.first} to {report.last}", TenantRef(report.tenant, report.tenant_uid)
+    about = {"name": report.name, "tenant": report.tenant, "first": report.first, "last": report.last}
+    with told_in(settings, report.tenant_uid):
+        subject = gettext("Report {name}, {first} to {last}").format(**about)
+        lines = [gettext("{name} of tenant {tenant}, {first} to {last}.").format(**about)]
+        lines += [] if sent else [gettext("The files are too large for a mail: they are in the console.")]
+    text, told = "".join(f"{line}\n" for line in lines), TenantRef(report.tenant, report.tenant_uid)
     return send_mail(settings, report.made_at, told, schedule.emails, subject, text, sent)

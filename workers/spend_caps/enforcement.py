@@ -21,6 +21,7 @@ from tenants.access import Actor, platform_actor
 from tenants.actions.change import PendingChange, change
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from workers.alerts import sentences
 from workers.alerts.notices import TenantRef, say
 from workers.environment import Environment
 from workers.runs import Renew
@@ -102,20 +103,27 @@ def tell(tenant: Tenant, caps: Sequence[SpendCap], spent: Spent, now: datetime) 
         threshold = max((threshold for threshold in THRESHOLDS if percent >= threshold), default=0)
         if not threshold:
             continue
-        until = f"usage up to {spent.until:%Y-%m-%d %H:%M} UTC" if spent.until else "no usage yet"
         say(
             now,
             TenantRef(tenant.name, tenant.uid),
             "spend_cap",
             f"spend cap {cap.set_by} {cap.money} {cap.action} {spent.month:%Y-%m} {threshold}",
-            f"Spend cap of {cap.money}: {percent} % used",
-            f"Tenant {tenant.name} has spent {spent.text} in {spent.month:%B %Y} ({until}, before credits and tax), which is at "
-            f"least {threshold} % of the spend cap of {cap.money} that {cap.whose} has set. At 100 % {_consequence(cap)}.",
+            *sentences.spend_cap(
+                tenant.name,
+                cap.money,
+                cap.set_by == SpendCap.SetBy.PLATFORM,
+                percent,
+                threshold,
+                spent.text,
+                spent.month,
+                spent.until,
+                _consequence(cap),
+            ),
         )
 
 
 def _consequence(cap: SpendCap) -> str:
     if cap.action == SpendCap.Then.STOP:
-        return "producers are refused, and what is stored can be consumed"
+        return sentences.spend_cap_then("")
     rates = ", ".join(f"{name} = {cap.rates[name]}" for name in SPEND_RATES if cap.rates.get(name))
-    return f"the tenant is throttled to {rates} a second"
+    return sentences.spend_cap_then(rates)

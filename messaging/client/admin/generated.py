@@ -491,6 +491,14 @@ class LabelsShapeRequest(TypedDict):
     labels: dict[str, str]
 
 
+class LanguageShape(TypedDict):
+    language: Literal["de", "en"] | Literal[""]
+
+
+class LanguageShapeRequest(TypedDict):
+    language: Literal["de", "en"] | Literal[""]
+
+
 class LeakedTokenRequest(TypedDict):
     token: str
 
@@ -4754,6 +4762,20 @@ class Tenants:
         """Set all labels of a tenant; they count for this month (UTC) and from then on."""
         answer: LabelsShape = self._http.send(
             "PUT", f"tenants/{segment(tenant)}/labels", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def language(self, tenant: str) -> LanguageShape:
+        """The language of a tenant."""
+        answer: LanguageShape = self._http.send("GET", f"tenants/{segment(tenant)}/language")
+        return answer
+
+    def set_language(
+        self, tenant: str, body: LanguageShapeRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> LanguageShape:
+        """Set the language in which a tenant is sent mails, notices and invoices."""
+        answer: LanguageShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/language", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
         return answer
 

@@ -31,7 +31,7 @@ from controlplane.cli.remote.recycle_bin import recycle_bin
 from controlplane.cli.remote.rights import access, add_keys, ceilings, permissions, roles
 from controlplane.cli.remote.spend_caps import spend_caps
 from controlplane.cli.remote.teams import teams
-from controlplane.cli.remote.tenant import add_audit, add_usage, invoices, notices, people, policies
+from controlplane.cli.remote.tenant import add_audit, add_usage, invoices, language, notices, people, policies
 from controlplane.cli.remote.topics import explain, subscriptions, topics, trace
 from controlplane.cli.tune import tune
 from controlplane.cli.usage import usage
@@ -229,7 +229,7 @@ COMMANDS: tuple[click.Command, ...] = (
     *(audit, backup, brokers, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, browse, peek, tail, produce, consume, explain, trace),
     *(policies, people, administrators, teams, roles),
-    *(permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices),
+    *(permissions, access, issuers, ceilings, spend_caps, alert_rules, notices, invoices, language),
     *(delayed, dead_letters, redrive, recycle_bin, jobs),
     *(plan, apply, export, tune, completion),
 )

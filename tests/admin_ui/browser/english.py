@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 
-from admin_ui.translation.catalogs import SOURCES, read_po
 from docs.translations import ATTRIBUTES
+from workers.translation.catalogs import SOURCES, read_po
 
 # Words that German has not, one of which is in nearly every English sentence.
 WORDS = re.compile(

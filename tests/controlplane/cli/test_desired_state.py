@@ -63,11 +63,11 @@ def test_a_difference_is_told_field_by_field() -> None:
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        ([], "the file is not an object: use tenant, policies, labels, namespaces, keys, roles, members, teams"),
+        ([], "the file is not an object: use tenant, policies, labels, language, namespaces, keys, roles, members, teams"),
         ({}, "tenant is missing"),
         (
             {"tenant": "a", "topics": {}},
-            "unknown field 'topics': use tenant, policies, labels, namespaces, keys, roles, members, teams",
+            "unknown field 'topics': use tenant, policies, labels, language, namespaces, keys, roles, members, teams",
         ),
         ({"tenant": "a", "namespaces": {"n": {"topics": {"t": {"partition": 1}}}}}, "namespaces.n.topics.t has the unknown field"),
         ({"tenant": "a", "namespaces": {"n": {"topics": {"t": {"partitions": True}}}}}, "topics.t.partitions is True"),

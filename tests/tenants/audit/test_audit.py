@@ -108,6 +108,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "api:role"): {"actions": ["produce"]},
     ("POST", "api:namespaces"): {"name": "fresh"},
     ("PUT", "api:tenant-labels"): {"labels": {"team": "payments"}},
+    ("PUT", "api:tenant-language"): {"language": "de"},
     ("PUT", "api:tenant-masked-fields"): {"masked_fields": ["$..card"]},
     ("PUT", "api:policies"): {"message_ttl_s": 60},
     ("PATCH", "api:policies"): {"message_ttl_s": 61},

@@ -85,7 +85,7 @@ def test_a_budget_is_told_to_the_webhook_and_to_all_addresses_once(
     assert [(post["url"], post["secret"], post["kind"], post["tenant"]) for post in posted] == [
         ("https://hook.example/in", "s3cret", "budget", "acme")
     ] * 2
-    assert sorted(post["title"] for post in posted) == ["Budget All: 100 %", "Budget All: 100 % likely"]
+    assert sorted(post["title"] for post in posted) == ["Budget 'All': 100 %", "Budget 'All': 100 % likely"]
     assert [message.to for message in mail.outbox] == [["boss@acme.example", "ops@acme.example"]] * 2
     assert {notice.kind for notice in Notice.unscoped.all()} == {"budget"}
     assert delivered(budget.alerts.get(likely=False), "webhook") == "answered 204"

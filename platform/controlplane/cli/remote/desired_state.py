@@ -5,6 +5,7 @@
     tenant: acme
     policies: {}
     labels: {team: payments}
+    language: de
     namespaces:
       orders:
         policies: {retention_time_min: 60}
@@ -46,6 +47,7 @@ from typing import Any
 from controlplane.cli.remote.desired_parts import Change, Json, WrongFile, field_change, named, object_of, texts_of
 from controlplane.cli.remote.desired_rights import Rights, exported_rights, parsed_rights, removed_rights, rights_changes
 from controlplane.cli.remote.desired_schemas import parsed_schema, schema_changes, shown_schema
+from messaging.languages import LANGUAGES
 
 KEY_FIELDS = ("expires_at", "scope", "networks")
 USE_FIELDS = ("actions", "namespace", "topics")
@@ -83,6 +85,7 @@ class Tenant:
     name: str
     policies: Json | None = None
     labels: dict[str, str] | None = None
+    language: str | None = None
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     keys: dict[str, list[Json]] = field(default_factory=dict)
     rights: Rights = field(default_factory=Rights)
@@ -93,10 +96,10 @@ class Tenant:
 
 def parsed(document: Any) -> Tenant:
     """Raises `WrongFile` that names the place."""
-    top = object_of(document, "the file", ("tenant", "policies", "labels", "namespaces", "keys", *RIGHTS))
+    top = object_of(document, "the file", ("tenant", "policies", "labels", "language", "namespaces", "keys", *RIGHTS))
     if not isinstance(top.get("tenant"), str) or not top["tenant"]:
         raise WrongFile("tenant is missing: name the tenant")
-    tenant = Tenant(top["tenant"], _policies(top, ""), texts_of(top, "", "labels"))
+    tenant = Tenant(top["tenant"], _policies(top, ""), texts_of(top, "", "labels"), _language(top))
     for name, given in named(top.get("namespaces"), "namespaces"):
         tenant.namespaces[name] = _namespace(given, f"namespaces.{name}.")
     for name, given in named(top.get("keys"), "keys"):
@@ -105,6 +108,13 @@ def parsed(document: Any) -> Tenant:
         tenant.keys[name] = [key_fields(given, f"keys.{name}")]
     tenant.rights = parsed_rights(top)
     return tenant
+
+
+def _language(top: Json) -> str | None:
+    given = top.get("language")
+    if given is None or given in LANGUAGES:
+        return given
+    raise WrongFile(f"language is {given!r}: use one of {', '.join(LANGUAGES)}")
 
 
 def _namespace(given: Any, at: str) -> Namespace:
@@ -187,6 +197,8 @@ def changes(desired: Tenant, actual: Tenant, *, prune: bool = False) -> list[Cha
 def _changes(desired: Tenant, actual: Tenant, *, prune: bool) -> Iterator[Change]:
     yield from field_change("policies", (), desired.policies, actual.policies)
     yield from field_change("labels", (), desired.labels, actual.labels)
+    if desired.language is not None and desired.language != actual.language:
+        yield Change("change", "language", (), actual.language, desired.language)
     for name, namespace in desired.namespaces.items():
         present = actual.namespaces.get(name)
         if present is None:
@@ -256,7 +268,13 @@ def exported(tenant: Tenant) -> Json:
     """As a file says it, without what is empty. Of keys of one name the newest."""
     namespaces = {name: _without_nothing(_shown_namespace(namespace)) for name, namespace in sorted(tenant.namespaces.items())}
     keys = {name: _shown_key(versions[-1]) for name, versions in sorted(tenant.keys.items())}
-    fields = {"policies": tenant.policies, "labels": tenant.labels, "namespaces": namespaces, "keys": keys}
+    fields = {
+        "policies": tenant.policies,
+        "labels": tenant.labels,
+        "language": tenant.language,
+        "namespaces": namespaces,
+        "keys": keys,
+    }
     return {"tenant": tenant.name} | _without_nothing(fields | exported_rights(tenant.rights))
 
 

@@ -152,6 +152,8 @@ def _actual(admin: Admin, tenant: str, wanted: Tenant | None) -> Tenant:
         actual.policies = admin.tenants.policies(tenant)
     if wanted is None or wanted.labels is not None:
         actual.labels = admin.tenants.labels(tenant)["labels"]
+    if wanted is None or wanted.language is not None:
+        actual.language = admin.tenants.language(tenant)["language"]
     for row in admin.namespaces.each(tenant):
         name = row["name"].partition("/")[2]
         if wanted is None or name in wanted.namespaces:
@@ -226,6 +228,8 @@ def _make(admin: Admin, tenant: str, change: Change, tokens_dir: Path | None) ->
             _set_policies(admin, (tenant, *change.place), body)
         case "labels", _:
             admin.tenants.set_labels(tenant, {"labels": body})
+        case "language", _:
+            admin.tenants.set_language(tenant, {"language": body})
         case "grants", _:
             _change_grants(admin, tenant, namespace, topic, change)
         case "schema", _:

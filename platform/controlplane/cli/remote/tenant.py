@@ -20,6 +20,7 @@ from controlplane.cli.remote.command import (
     until,
 )
 from controlplane.cli.remote.output import show_json, show_one, show_rows
+from messaging.languages import LANGUAGES
 
 WHERE = click.argument("where", metavar="TENANT[/NAMESPACE[/TOPIC]]")
 
@@ -272,6 +273,29 @@ def notices_replay(at: Remote, notice: str | None, since: str | None, everything
 def notices_test(at: Remote, tenant: str) -> None:
     """Send a test notice to everywhere where notices go. `notices list` says how it went."""
     show_one(at.admin.tenants.notifications_test(at.tenant(tenant)), as_json=at.as_json)
+
+
+@click.group(cls=RemoteGroup)
+def language() -> None:
+    """In which language a tenant is sent mails, notices and invoices."""
+
+
+@language.command("show")
+@TENANT
+@remote
+def language_show(at: Remote, tenant: str) -> None:
+    """Show it; empty: that of the platform."""
+    show_one(at.admin.tenants.language(at.tenant(tenant)), as_json=at.as_json)
+
+
+@language.command("set")
+@click.argument("language", type=click.Choice([*LANGUAGES, "platform"]))
+@TENANT
+@remote
+def language_set(at: Remote, language: str, tenant: str) -> None:
+    """Set it; `platform`: that of the platform."""
+    body: Any = {"language": "" if language == "platform" else language}
+    show_one(at.admin.tenants.set_language(at.tenant(tenant), body), as_json=at.as_json)
 
 
 @click.group(cls=RemoteGroup)

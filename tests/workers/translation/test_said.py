@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone, translation
 
 from admin_ui.policy_texts import groups
-from admin_ui.translation.catalogs import SOURCES
-from admin_ui.translation.said import CONTEXT, NUMBERS, said
 from docs.translations import LANGUAGES, read
 from messaging.policies.model import Level
+from workers.translation.catalogs import SOURCES
+from workers.translation.said import CONTEXT, NUMBERS, said
 
 PLACE = re.compile(r"\{(\w+)\}")
 

@@ -13,7 +13,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[1] / "locale"
+SOURCES = Path(__file__).resolve().parents[2] / "admin_ui" / "locale"
 _MAGIC = 0x950412DE
 _KEEP = 0o755
 
