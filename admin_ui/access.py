@@ -27,9 +27,11 @@ from admin_ui.permissions import CONSOLE
 from admin_ui.sign_in import activity
 from admin_ui.time_zones import in_zone_of
 from admin_ui.translation.texts import gettext, gettext_lazy
+from messaging.caller import current_caller
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
 from tenants.actions.lasting import end_of_right
+from tenants.broker import ANSWER_S as READ_S
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import deny
 from tenants.http.request_state import state_of
@@ -77,6 +79,8 @@ def page(view: View[P]) -> Guarded[P]:
         if not request.user.is_authenticated:
             return _to_sign_in(request)
         activity.seen(request)
+        if method == "GET":
+            current_caller().patience_s = READ_S
         actor = actor_of_user(request.user, getattr(request, "request_id", ""), client_address_of(request))
         request.actor = state_of(request).actor = actor  # type: ignore[attr-defined]  # views know it as `ConsoleRequest.actor`
         resource = resource_of(kwargs)

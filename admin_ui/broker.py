@@ -1,6 +1,7 @@
 """Calls of the admin RPC on the broker: blocking for pages, awaited for the live feed.
 
 A page waits at most `ANSWER_S`, and then says that the broker is not responding; its calls are not made any more, or ended.
+A broker that answers nothing at all is waited for half as long.
 Whatever else the page asks then has a moment, and so have other pages until the broker answers (`tenants.answers`).
 """
 
@@ -22,6 +23,7 @@ from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
 from messaging.fairness.threads import FairThreads
 from tenants import broker as tenants_broker
+from tenants.answers import NothingAnswered
 from tenants.broker import rpc
 
 ANSWER_S = 5.0
@@ -57,12 +59,17 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
             answer = _submit(waiting, call)
             try:
                 with who.ending(waiting.leave):
-                    return answer.result(wait_s)
+                    return tenants_broker.awaited(answer, wait_s)
+            except NothingAnswered:
+                wait_s = tenants_broker.STILL_S
+                answer.cancel()
+                waiting.leave()
+                raise
             except TimeoutError:
                 answer.cancel()
                 waiting.leave()
                 raise
-    except TimeoutError:
+    except (TimeoutError, NothingAnswered):
         raise NotReady(
             gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}")
         ) from None

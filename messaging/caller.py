@@ -12,14 +12,16 @@ from messaging.errors import NotReady
 
 class Caller:
     """`tenant`: whose turns and shares it takes; of somebody of no tenant their role or address, "" for the platform itself.
-    `unanswered`: something that was asked for them was not answered in time."""
+    `unanswered`: something that was asked for them was not answered in time. `patience_s`: they only read, and would rather be told
+    that there was no answer than wait longer; None: they wait as long as a change may take."""
 
-    __slots__ = ("_ends", "_lock", "left", "tenant", "unanswered")
+    __slots__ = ("_ends", "_lock", "left", "patience_s", "tenant", "unanswered")
 
     def __init__(self, tenant: str = "") -> None:
         self.tenant = tenant
         self.left = False
         self.unanswered = False
+        self.patience_s: float | None = None
         self._ends: list[Callable[[], object]] = []
         self._lock = threading.Lock()
 

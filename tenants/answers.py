@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from messaging.caller import current_caller
 from messaging.errors import NotReady
 
+STILL_S = 3.0  # so long after a broker answered nothing at all nobody waits for it in full: a page that leads on to another one
 MOMENT_S = 0.5  # for what is asked of a broker that was silent before: it may be back, and another may answer
 
 
 class NoAnswer(NotReady):
     """There was no answer in time."""
+
+
+class NothingAnswered(NoAnswer):
+    """The broker answers nothing, whatever it is asked."""
 
 
 class Answers:
@@ -26,21 +32,24 @@ class Answers:
         self._answers = 0
         self._in_full = 0  # calls that wait in full
         self._silent = False
+        self._still_until_s = 0.0
 
     @contextmanager
     def waiting(self, answer_s: float) -> Iterator[float]:
         """Seconds to wait for an answer: `answer_s` at most. One that is too late raises `TimeoutError` or `NoAnswer` in here."""
         caller = current_caller()
         with self._lock:
-            in_full = not caller.unanswered and not (self._silent and self._in_full)
+            in_full = not caller.unanswered and not (self._silent and (self._in_full or time.monotonic() < self._still_until_s))
             self._in_full += in_full
             before = self._answers
         try:
             yield answer_s if in_full else min(answer_s, MOMENT_S)
-        except (TimeoutError, NoAnswer):
+        except (TimeoutError, NoAnswer) as error:
             caller.unanswered = True
             with self._lock:
                 self._silent |= in_full and self._answers == before
+                if in_full and isinstance(error, NothingAnswered):
+                    self._still_until_s = time.monotonic() + STILL_S
             raise
         except NotReady:  # what cannot be reached says nothing
             raise

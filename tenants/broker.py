@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
+from typing import Any, TypeVar
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.base import A, Method, R, Request
 from messaging.adminrpc.brokers import BrokerSeen
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.finding import BrokerChoice, admin_rpc, choice_of
+from messaging.adminrpc.methods import FEED_VERSION
 from messaging.broker_files import any_broker
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
 from messaging.settings import Settings
-from tenants.answers import Answers, NoAnswer
+from tenants.answers import Answers, NoAnswer, NothingAnswered
 
 _THREADS = 16
 ANSWER_S = 20.0
+LOOK_S, STILL_S = 1.2, 2.0  # without an answer: until a page asks whether the broker stands still, and until it does
+_SMALL = replace(FEED_VERSION, long_read=True)
+T = TypeVar("T")
 PROBE = "health"  # who a health check is
 
 _lock = threading.Lock()
@@ -43,22 +49,51 @@ class PooledRpc(TypedCalls):
 
     def perform(self, method: Method[R, A], request: R, answer_s: float | None = None) -> A:
         """`answer_s`: instead of `ANSWER_S`. A read is ended when nobody waits for it any more, a change goes on."""
-        answer_s = ANSWER_S if answer_s is None else answer_s
         caller = current_caller()
+        if answer_s is None and caller.patience_s is not None:
+            with answers.waiting(caller.patience_s) as wait_s:
+                return self._perform(method, request, wait_s, caller)
+        return self._perform(method, request, ANSWER_S if answer_s is None else answer_s, caller)
+
+    def _perform(self, method: Method[R, A], request: R, answer_s: float, caller: Caller) -> A:
         asking = Caller(caller.tenant) if method.long_read else caller
         with working_for(asking):
             answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request))
         try:
             with caller.ending(partial(_end, answer, asking)) if method.long_read else nullcontext():
-                return answer.result(answer_s)
+                return self.awaited(answer, answer_s) if caller.patience_s is not None else answer.result(answer_s)
         except CancelledError:
             raise NotReady(f"the caller left before the answer to {method.name}") from None
+        except NothingAnswered:
+            if method.long_read:
+                asking.leave()
+            raise NothingAnswered(f"there was no answer to {method.name} within {STILL_S:g} s: try again in a moment") from None
         except TimeoutError:
             if method.long_read:
                 asking.leave()
             raise NoAnswer(f"there was no answer to {method.name} within {answer_s:g} s: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
+
+    def awaited(self, answer: Future[T], answer_s: float) -> T:
+        """Its result. Raises `TimeoutError` after `answer_s`, and `NothingAnswered` after `STILL_S` where the broker does not even
+        answer what takes it no time: work that takes long is waited for, a process that stands still is not."""
+        if answer_s <= STILL_S:
+            return answer.result(answer_s)
+        try:
+            return answer.result(LOOK_S)
+        except TimeoutError:
+            if answer.done():  # it is what the call raised
+                raise
+        asking = Caller(PROBE)
+        with working_for(asking):
+            small = self._threads.submit(PROBE, lambda: self._inner.perform(_SMALL, Request()))
+        both: list[Future[Any]] = [small, answer]
+        done, _ = wait(both, STILL_S - LOOK_S, return_when=FIRST_COMPLETED)
+        _end(small, asking)
+        if not done:
+            raise NothingAnswered(f"there was no answer within {STILL_S:g} s: try again in a moment")
+        return answer.result(answer_s - STILL_S)
 
     @property
     def waiting(self) -> int:
@@ -78,6 +113,12 @@ class PooledRpc(TypedCalls):
 def _end(answer: Future[A], asking: Caller) -> None:
     answer.cancel()
     asking.leave()
+
+
+def awaited(answer: Future[T], answer_s: float) -> T:
+    """As `PooledRpc.awaited`, of a call that runs in a thread of somebody else's."""
+    client = rpc()
+    return client.awaited(answer, answer_s) if isinstance(client, PooledRpc) else answer.result(answer_s)
 
 
 def answer_within(method: Method[R, A], request: R, answer_s: float) -> A:

@@ -8,7 +8,7 @@ import pytest
 
 from messaging.caller import Caller, working_for
 from messaging.errors import NotReady, TopicNotFound
-from tenants.answers import MOMENT_S, Answers, NoAnswer
+from tenants.answers import MOMENT_S, Answers, NoAnswer, NothingAnswered
 
 
 def wait(answers: Answers, outcome: Exception | None = None) -> float:
@@ -63,3 +63,11 @@ def test_who_was_not_answered_waits_for_a_moment_with_what_else_they_ask() -> No
         with answers.waiting(2.0) as second:
             pass
     assert (first, second) == (2.0, MOMENT_S)
+
+
+def test_for_a_while_after_it_answered_nothing_nobody_waits_in_full() -> None:
+    """As where a page leads on to another one, whose caller is another."""
+    answers = Answers()
+    assert wait(answers, NothingAnswered("there was no answer")) == 5.0
+    assert wait(answers) == MOMENT_S
+    assert wait(answers) == 5.0, "it answered"

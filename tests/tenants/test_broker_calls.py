@@ -10,12 +10,14 @@ import pytest
 
 from messaging.adminrpc.base import A, Empty, Method, R
 from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.messages import MessageFind
-from messaging.adminrpc.methods import MESSAGES_FIND, TOPICS_DELETE
+from messaging.adminrpc.methods import FEED_VERSION, MESSAGES_FIND, TOPICS_DELETE
 from messaging.adminrpc.topics import MessageIdAnswer, TopicDelete
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 from tenants import answers, broker
+from tenants.answers import Answers, NothingAnswered
 from tenants.broker import PooledRpc
 from tests.support.waiting import eventually_sync
 
@@ -23,9 +25,10 @@ FIND, DELETE = MessageFind(topic="t", timestamp_ms=1), TopicDelete(topic="t")
 
 
 class Held(TypedCalls):
-    """A broker that answers when it is let."""
+    """A broker that answers when it is let. `answers_small`: what takes no time it answers at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answers_small: bool = False) -> None:
+        self.answers_small = answers_small
         self.begun: list[str] = []
         self.callers: list[Caller] = []
         self.go_on = threading.Event()
@@ -33,6 +36,8 @@ class Held(TypedCalls):
     def perform(self, method: Method[R, A], request: R) -> Any:
         self.begun.append(method.name)
         self.callers.append(current_caller())
+        if self.answers_small and method.name == FEED_VERSION.name:
+            return FeedVersion(version=1)
         assert self.go_on.wait(30)
         return MessageIdAnswer(ledger_id=1, entry_id=1, partition=-1) if method.name == MESSAGES_FIND.name else Empty()
 
@@ -114,3 +119,24 @@ def test_who_waits_for_a_moment_is_told_and_what_they_read_is_ended(held: Held, 
             broker.answer_within(MESSAGES_FIND, FIND, 60)
     held.go_on.set()
     assert rpc.waiting == 0 and held.begun == ["messages.find"]
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_a_broker_that_stands_still_is_not_waited_for_and_one_that_works_is(still: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "answers", Answers())
+    monkeypatch.setattr(broker, "LOOK_S", 0.01)
+    monkeypatch.setattr(broker, "STILL_S", 0.02 if still else 20)
+    held = Held(answers_small=not still)
+    rpc = PooledRpc(held)
+    caller = Caller("a")
+    caller.patience_s = 30
+    asking = Asking(rpc, caller)
+    if still:
+        asking.join(30)
+        assert isinstance(asking.error, NothingAnswered) and "within 0.02 s" in asking.error.message and caller.unanswered
+    else:
+        eventually_sync(lambda: "feed.version" in held.begun)
+        assert asking.is_alive()
+    held.go_on.set()
+    asking.join(30)
+    assert still or asking.error is None
