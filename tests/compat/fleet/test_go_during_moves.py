@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from messaging.broker.runtime import main
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.storage.sql.meta_store import SqlMetaStore
@@ -48,6 +49,12 @@ async def move_on(fleet: list[RunningBroker]) -> None:
 
 def _has_seen(consumer: Deliveries, count: int) -> bool:
     return len(consumer.seen) >= count
+
+
+@pytest.fixture(autouse=True)
+def takes_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's own `BundleMoves` know nothing of those that the test makes, and would take back what these give."""
+    monkeypatch.setattr(main, "FOLLOW_S", 3600.0)
 
 
 async def test_go_is_back_after_each_of_several_moves(tmp_path: Path, metadata_url: str) -> None:
