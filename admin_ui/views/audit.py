@@ -46,7 +46,7 @@ def audit(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 @page
 def audit_export(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    return _export(request, records_of(tenant), f"audit-{tenant}", reverse("console:audit", args=[tenant]), of_tenant=True)
+    return _export(request, records_of(tenant), f"audit-{tenant}", reverse("console:audit", args=[tenant]), tenant=tenant)
 
 
 @page
@@ -61,7 +61,7 @@ def platform_audit(request: ConsoleRequest) -> HttpResponse:
 def platform_audit_export(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         rows = AuditRecord.objects.all()
-    return _export(request, rows, "audit", reverse("console:platform_audit"), of_tenant=False)
+    return _export(request, rows, "audit", reverse("console:platform_audit"), tenant="")
 
 
 @page
@@ -130,9 +130,9 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
     )
 
 
-def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, back: str, *, of_tenant: bool) -> HttpResponse:
+def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, back: str, *, tenant: str) -> HttpResponse:
     try:
-        return cast(HttpResponse, export(request.actor, request.GET, rows, name, of_tenant=of_tenant))
+        return cast(HttpResponse, export(request.actor, request.GET, rows, name, tenant=tenant))
     except InvalidValue as error:
         show_error(request, explain(error))
         return HttpResponseRedirect(back)

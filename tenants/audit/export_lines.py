@@ -67,11 +67,13 @@ def json_line(record: Linked, *, masked: bool = False) -> bytes:
     return json.dumps(said | {"masked": True} if masked else said).encode() + b"\n"
 
 
-def csv_line(record: Linked | None) -> bytes:
+def csv_line(record: Linked | None, *, masked: bool = False) -> bytes:
     """None: the line with the names of the columns. A text that a spreadsheet would take for a formula begins with an apostrophe;
-    `before` and `after` are JSON."""
+    `before` and `after` are JSON. `masked` as in `json_line`."""
     line = io.StringIO()
-    csv.writer(line).writerow(COLUMNS if record is None else [_cell(record, name) for name in COLUMNS])
+    csv.writer(line).writerow(
+        (*COLUMNS, "masked") if record is None else [*(_cell(record, name) for name in COLUMNS), "true" if masked else ""]
+    )
     return line.getvalue().encode()
 
 

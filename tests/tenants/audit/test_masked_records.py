@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 import pytest
@@ -67,6 +69,8 @@ def test_filters_on_what_is_masked_are_hidden_on_the_page_in_the_api_and_in_file
     assert cancelled["after"] == {"key": "•••", "messages": 1, "deliver_at_ms": None} and cancelled["masked"]
     assert [redriven["after"]["filter"][name] for name in ("key", "property_value", "reason")] == ["•••"] * 3
     assert sum(item["masked"] for item in items) == 8
+    of_file = list(csv.DictReader(io.StringIO(b"".join(caller("tom")("GET", f"{LOG}/export?format=csv")).decode())))
+    assert [row["masked"] for row in of_file].count("true") == 8 and {row["masked"] for row in of_file} == {"true", ""}
     stored = AuditRecord.unscoped.get(action="redrive.start").after
     assert stored is not None and stored["filter"]["key"] == "ada@x.com", "the log keeps it"
 
