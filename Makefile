@@ -55,7 +55,7 @@ suite: setup $(VENV)/.installed-test ## set up, then run the test suite without 
 	$(BIN)/python -m $(SUITE)
 
 .PHONY: thorough
-thorough: setup $(VENV)/.installed-test ## run the tests that a usual run leaves out: every benchmark on little, all layouts of a backup, a cluster of Spark
+thorough: setup $(VENV)/.installed-test ## run the tests that a usual run leaves out: every benchmark on little, all layouts of a backup, a cluster of Spark, documents in all looks
 	TESTS_THOROUGH=1 $(BIN)/python -m $(SUITE) -m thorough
 
 .PHONY: lint

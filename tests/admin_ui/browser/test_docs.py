@@ -47,7 +47,16 @@ def test_a_tenant_of_the_console_comes_here_and_back(visit: Callable[..., Page])
     expect(page.get_by_role("heading", level=1)).to_have_text("Now")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1440),
+        ("dark", 390),
+        pytest.param("dark", 1440, marks=pytest.mark.thorough),
+        pytest.param("light", 390, marks=pytest.mark.thorough),
+    ],
+)
 def test_documents_are_accessible_and_fit(scheme: str, width: int, visit: Callable[..., Page]) -> None:
     page = visit("", "/docs", color_scheme=scheme, viewport={"width": width, "height": 844})
     found = {}
