@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from controlplane import bootstrap, current, gateway, http_counters
@@ -35,8 +35,9 @@ ANNOUNCE_AGAIN_S, CONNECT_S = 2.0, 1.0
 WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pages are not limited by this
 
 
-def main(settings: Settings) -> int:
-    """Serves until SIGTERM or SIGINT; returns 0 after a clean stop. Raises `ConfigError` for problems that the user has to fix."""
+def main(settings: Settings) -> NoReturn:
+    """Serves until SIGTERM or SIGINT, then ends the process: with 0 after a clean stop. Raises `ConfigError` for problems that the
+    user has to fix."""
     logs.setup("web", settings)
     websockets_max = descriptors.tunnels_fitting(settings, descriptors.raise_limit(descriptors.of_web(settings)))
     logging.getLogger("django.request").setLevel(logging.ERROR)  # refused requests are counted by metrics, not logged
@@ -53,12 +54,16 @@ def main(settings: Settings) -> int:
     try:
         import uvloop
 
-        return uvloop.run(_serve(settings, listeners, websockets_max))
+        code = uvloop.run(_serve(settings, listeners, websockets_max))
     except ImportError:
-        return asyncio.run(_serve(settings, listeners, websockets_max))
+        code = asyncio.run(_serve(settings, listeners, websockets_max))
     finally:
         for opened, _, _ in listeners:
             opened.close()
+    # On PostgreSQL with TLS the last collection of garbage, while the interpreter is taken apart, did not end (Python 3.11.2): the
+    # process used a processor until it was killed. There is nothing left to be done.
+    logging.shutdown()
+    os._exit(code)
 
 
 Listeners = list[tuple[socket.socket, ssl.SSLContext | None, str]]  # the public one, and the one for brokers, if any
