@@ -24,7 +24,7 @@ from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics.backlog.quota import quota_of
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.errors import MagnetarError, PreconditionFailed
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
 from messaging.storage.ledger_store import StoreError
@@ -215,6 +215,9 @@ class MaintenanceHandlers:
         return not was_loaded or 0 < limit_s * 1000 <= self._broker.storage.safe_expiry_ms() - topic.idle.topic_ms
 
     def _policies(self, name: TopicName) -> TopicMaintenance:
+        """Raises `NotReady` before the control plane has told any: those by default would delete what a namespace retains."""
+        if not self._broker.access.view.version:
+            raise NotReady("the control plane has told this broker no policies yet: nothing is deleted before")
         policies = self._broker.policies
         value = partial(policies.value, name=name)
         maintenance = MaintenancePolicies(
