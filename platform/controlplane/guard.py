@@ -3,7 +3,9 @@ WebSockets too."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,7 +46,7 @@ class Guard:
         if refused is None and length is not None and (not length.isdecimal() or int(length) > BODY_BYTES_MAX):
             refused = Refusal(413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less")
         if refused is not None:
-            return await _refuse(send, *refused)
+            return await _refuse(receive, send, *refused)
         await self._bounded(scope, receive, send)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,14 +69,16 @@ class Guard:
 
         await self._application(scope, counted_receive, noted_send)
         if passed and not started:
-            await _refuse(send, 413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less")
+            await _refuse(receive, send, 413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less")
 
 
+DISCARDED_BYTES_MAX, DISCARDED_S = 16 << 20, 5.0  # of a body that is refused
 _CODES = {403: "foreign_origin", 413: "too_large", 421: "unknown_host"}
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
-    """One shape that the readers of all our errors understand."""
+async def _refuse(receive: Receive, send: Send, status: int, reason: str) -> None:
+    """One shape that the readers of all our errors understand. Then the connection is closed, once the rest of the body has come: a
+    client that is still sending would see a connection that was reset, and no answer."""
     fields = {
         "type": "about:blank",
         "status": status,
@@ -90,7 +94,20 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARDED_S):
+            await _discard(receive)
+    await send({"type": "http.response.body"})
+
+
+async def _discard(receive: Receive) -> None:
+    left = DISCARDED_BYTES_MAX
+    while left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if not message.get("more_body"):  # its end, or the client has left
+            return
 
 
 def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,7 +181,8 @@ class Asker:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         for left in (1, 0):  # an idle connection may have been closed
             try:
-                self._connection.request(asked.method, asked.path, asked.body, headers)
+                with suppress(BrokenPipeError):  # what is too long is answered before all of it was sent
+                    self._connection.request(asked.method, asked.path, asked.body, headers)
                 answer = self._connection.getresponse()
                 return answer.status, answer.read(ANSWER_BYTES_MAX)
             except TimeoutError:

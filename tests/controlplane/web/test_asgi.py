@@ -81,7 +81,11 @@ async def test_two_host_headers_are_none() -> None:
         sent.append(message)
 
     headers = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
-    await Guard(inner, Settings())({"type": "http", "headers": headers}, None, send)  # type: ignore[arg-type]
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    await Guard(inner, Settings())({"type": "http", "headers": headers}, receive, send)
     assert sent[0]["status"] == 421
 
 
@@ -115,6 +119,26 @@ async def test_bodies_are_bounded_with_and_without_a_length(superuser: dict[str,
         [b'{"name":', b' "third"}'],
     )
     assert made.status == 201
+
+
+@pytest.mark.parametrize(("pieces", "read"), [(5, 5), (1_000, 16)], ids=["all of it", "up to a limit"])
+async def test_a_client_that_sends_all_of_a_body_before_it_reads_gets_the_refusal(pieces: int, read: int) -> None:
+    """A connection that is closed with something unread is reset, and the answer lost. What never ends is not waited for."""
+    order: list[str] = []
+
+    async def receive() -> Any:
+        order.append("read")
+        return {"type": "http.request", "body": b" " * (1 << 20), "more_body": order.count("read") < pieces}
+
+    async def send(message: Any) -> None:
+        order.append(message.get("status") or ("body" if message.get("more_body") else "end"))
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("reached")
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", b"%d" % (pieces << 20))]
+    await Guard(inner, Settings())({"type": "http", "headers": headers}, receive, send)
+    assert order == [413, "body", *["read"] * read, "end"]
 
 
 # --- paths as sent -----------------------------------------------------------------------------------------------------------
