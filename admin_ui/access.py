@@ -12,15 +12,10 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, load_backend
-from django.contrib.auth.backends import ModelBackend
-from django.contrib.sessions.backends.base import SessionBase
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.crypto import constant_time_compare
 
 from admin_ui.addresses import full_name
 from admin_ui.permissions import CONSOLE
@@ -32,7 +27,7 @@ from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
 from tenants.actions.lasting import end_of_right
 from tenants.broker import ANSWER_S as READ_S
-from tenants.http.authentication import client_address_of
+from tenants.http.authentication import client_address_of, user_of_session
 from tenants.http.errors import deny
 from tenants.http.request_state import state_of
 from tenants.models import Membership, Namespace, Tenant, User
@@ -106,8 +101,8 @@ def page(view: View[P]) -> Guarded[P]:
 def websocket_refusal(scope: dict[str, Any], name: str) -> int:
     """0 if the WebSocket of this scope may continue, else the code to close it with. Reloads the user each time. Blocks."""
     claimed, session = scope.get("user"), scope.get("session")
-    user = _user_of(session, claimed.pk) if claimed and claimed.is_authenticated else None
-    if user is None or (session is not None and not _still_signed_in(user, session)):
+    user = user_of_session(session, claimed.pk) if claimed and claimed.is_authenticated else None
+    if user is None:
         return SIGNED_OUT
     action = CONSOLE.get(("WEBSOCKET", name))
     resource = resource_of(scope["url_route"]["kwargs"])
@@ -121,20 +116,6 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
 def websocket_right_ends(scope: dict[str, Any], name: str) -> datetime | None:
     """When the right by which the WebSocket of this scope continues ends by itself; None: it does not. Blocks."""
     return end_of_right(actor_of_user(scope["user"]), CONSOLE["WEBSOCKET", name], resource_of(scope["url_route"]["kwargs"]))
-
-
-def _user_of(session: SessionBase | None, user_id: int) -> User | None:
-    path = session.get(BACKEND_SESSION_KEY, "") if session is not None else ""
-    backend = load_backend(path) if path in settings.AUTHENTICATION_BACKENDS else ModelBackend()
-    user = backend.get_user(user_id)
-    return user if isinstance(user, User) else None
-
-
-def _still_signed_in(user: User, session: SessionBase) -> bool:
-    """What Django checks with every request: the session exists and the password has not changed since it began."""
-    if not session.exists(session.session_key or ""):
-        return False
-    return constant_time_compare(session.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
 
 
 def resource_of(kwargs: dict[str, Any]) -> Resource:

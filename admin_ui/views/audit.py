@@ -132,7 +132,7 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
 
 def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, back: str, *, tenant: str) -> HttpResponse:
     try:
-        return cast(HttpResponse, export(request.actor, request.GET, rows, name, tenant=tenant))
+        return cast(HttpResponse, export(request, rows, name, tenant=tenant))
     except InvalidValue as error:
         show_error(request, explain(error))
         return HttpResponseRedirect(back)

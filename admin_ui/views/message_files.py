@@ -28,6 +28,7 @@ from tenants.actions.topics import topic_resource
 from tenants.browsing.export import export_messages
 from tenants.browsing.pages import MessageRow, browse, message_at, messages_read, require_reading
 from tenants.browsing.query import MessageQuery, message_query
+from tenants.http.authentication import actor_now
 from tenants.http.request_state import state_of
 from tenants.masking import masks_of, require_unmasked
 
@@ -42,9 +43,11 @@ def messages_export(request: ConsoleRequest, tenant: str, namespace: str, topic:
     try:
         search = search_of(name, request.GET)
         require_reading(request.actor, name, search.query)
-        masks = masks_of(request.actor, name)
 
         def ask(query: MessageQuery) -> object:
+            now = actor_now(request)
+            require_reading(now, name, query)
+            masks = masks_of(now, name)
             return broker.ask(lambda rpc: browse(rpc, name, query, masks))
 
         made = export_messages(ask, search.query, as_csv=as_csv, columns=search.columns)  # type: ignore[arg-type]

@@ -13,9 +13,10 @@ from django.utils.translation import gettext
 from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import explain, navigation, show, show_error
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, NotAuthorized
 from messaging.permissions.model import Action
-from tenants.http.audit_export import PiecewiseResponse
+from tenants.http.authentication import actor_now
+from tenants.http.piecewise import PiecewiseResponse
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing.usage_lines import DAYS_MAX, FORMATS, LEVELS, usage_lines
@@ -74,7 +75,12 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         names = usage_tenants(request.actor, request.user)
         tenants = dict(Tenant.objects.filter(name__in=names).values_list("name", "uid"))
-    response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), content_type=FORMATS[form])
+
+    def require_still() -> None:
+        if set(tenants) - set(usage_tenants(actor_now(request), request.user)):
+            raise NotAuthorized("you may no longer see the usage of all these tenants: download it again")
+
+    response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), require_still, FORMATS[form])
     response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
     response["Cache-Control"] = "no-store"
     return cast(HttpResponse, response)  # pages are whole answers; this one is sent as it is read

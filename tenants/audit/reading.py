@@ -6,7 +6,7 @@ looked for among `SCAN_MAX` of them at a time, so a page may be short, or empty,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -83,17 +83,11 @@ def read_page(rows: QuerySet[AuditRecord], filters: Filters, *, limit: int, afte
     return page if page.following else Page(page.records, str(floor[0]), floor[1])
 
 
-def read_all(
-    rows: QuerySet[AuditRecord], filters: Filters, of_tenant: bool = True, *, check: Callable[[], None] = lambda: None
-) -> Iterator[AuditRecord]:
-    """The oldest first, with bounded memory and without a transaction. What is appended meanwhile may come too. `check` is called
-    before each `ROWS_AT_ONCE`, and raises where whoever asked may read no more."""
+def read_all(rows: QuerySet[AuditRecord], filters: Filters, of_tenant: bool = True) -> Iterator[AuditRecord]:
+    """The oldest first, with bounded memory and without a transaction. What is appended meanwhile may come too."""
     narrow, others = _narrowed(_within(rows, filters), filters, of_tenant)
     narrow, after = narrow.order_by("id"), 0
-    while True:
-        check()
-        if not (page := list(narrow.filter(id__gt=after)[:ROWS_AT_ONCE])):
-            return
+    while page := list(narrow.filter(id__gt=after)[:ROWS_AT_ONCE]):
         after = page[-1].id
         for record in page:
             if all(getattr(record, name) == value for name, value in others.items()):

@@ -10,8 +10,12 @@ import time
 from typing import Any
 
 from django.conf import settings as django_settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
+from django.utils.crypto import constant_time_compare
 
 from messaging.adminrpc.callers import require_call
 from messaging.caller import current_caller
@@ -44,13 +48,44 @@ def actor_of(request: HttpRequest) -> Actor:
     """The actor of a request, found once. Raises `AuthenticationFailed`; `NotAuthorized` for a session without CSRF token."""
     state = state_of(request)
     if state.actor is None:
-        grants = DatabaseGrants(anonymous_public=_is_local(request))
-        principal = _principal(request)
-        if not principal.anonymous:
-            current_caller().tenant = turns_of(principal)
-        request_id, address = getattr(request, "request_id", ""), client_address_of(request)
-        state.actor = Actor(principal, request_id, grants, address=address, second_factor=_has_second_factor(request))
+        state.actor = _new_actor(request)
+        if not state.actor.principal.anonymous:
+            current_caller().tenant = turns_of(state.actor.principal)
     return state.actor
+
+
+def actor_now(request: HttpRequest) -> Actor:
+    """As `actor_of`, by what the token or session of the request is worth this moment, with the rights of this moment: for work
+    that goes on long after the request came. Raises `AuthenticationFailed` for a key that was revoked or a session that has ended.
+    Blocks."""
+    session: SessionBase | None = getattr(request, "session", None)
+    if _bearer(request) is None and session is not None and SESSION_KEY in session:
+        user = user_of_session(session, int(session[SESSION_KEY]))  # not `request.user`: views of REST framework replace it
+        if user is None:
+            raise AuthenticationFailed("your session has ended: sign in again")
+        request.user = user
+    return _new_actor(request)
+
+
+def user_of_session(session: SessionBase | None, user_id: int) -> User | None:
+    """The person as they are now; None if they may not sign in or are signed out: the session is gone, or the password has changed
+    since it began. Without a session that is not asked. Blocks."""
+    path = session.get(BACKEND_SESSION_KEY, "") if session is not None else ""
+    backend = load_backend(path) if path in django_settings.AUTHENTICATION_BACKENDS else ModelBackend()
+    user = backend.get_user(user_id)
+    if not isinstance(user, User):
+        return None
+    if session is None:
+        return user
+    if not session.exists(session.session_key or ""):
+        return None
+    return user if constant_time_compare(session.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash()) else None
+
+
+def _new_actor(request: HttpRequest) -> Actor:
+    grants = DatabaseGrants(anonymous_public=_is_local(request))
+    request_id, address = getattr(request, "request_id", ""), client_address_of(request)
+    return Actor(_principal(request), request_id, grants, address=address, second_factor=_has_second_factor(request))
 
 
 def turns_of(principal: Principal) -> str:

@@ -62,14 +62,14 @@ class AuditExport(View):
     def get(self, request: Request, tenant: str) -> HttpResponseBase:
         existing(tenant)
         with tenant_scope(tenant):
-            return export(self.actor(), request.query_params, records_of(tenant), f"audit-{tenant}", tenant=tenant)
+            return export(request._request, records_of(tenant), f"audit-{tenant}", tenant=tenant)
 
 
 class PlatformAuditExport(View):
     @describe("Audit log of the whole platform as a file, oldest first", _FILES, parameters=EXPORT)
     def get(self, request: Request) -> HttpResponseBase:
         with platform_scope():
-            return export(self.actor(), request.query_params, AuditRecord.objects.all(), "audit", tenant="")
+            return export(request._request, AuditRecord.objects.all(), "audit", tenant="")
 
 
 class AuditHeads(View):

@@ -6,21 +6,28 @@ import csv
 import io
 import json
 import re
+from itertools import count
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.test import Client
 
 from admin_ui.views import message_files, messages
 from messaging.broker.runtime.admin.browse import handlers
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.errors import AuthenticationFailed
 from messaging.permissions.model import Action
 from messaging.times import time_text
 from tenants.access import platform_actor
-from tenants.actions import set_custom_role, set_member, set_policies
+from tenants.actions import remove_member, set_custom_role, set_member, set_policies
+from tenants.actions.people import create_person, end_sessions
 from tenants.browsing import export
-from tenants.models import AuditRecord
+from tenants.http.authentication import actor_now
+from tenants.models import AuditRecord, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
+from tests.admin_ui.people import PASSWORD
 
 TOPIC = "persistent://acme/orders/read"
 PAGE = f"{NAMESPACE}/topics/read/messages"
@@ -137,6 +144,37 @@ def test_an_export_ends_at_its_limit_and_says_so(browse: Browse, broker: Console
     monkeypatch.setattr(export, "MESSAGES_MAX", 3)
     made = browse("owner").get(f"{PAGE}/export", {"begin": "oldest"})
     assert "messages-first-3.jsonl" in made.headers["Content-Disposition"] and made.content.count(b"\n") == 3
+
+
+@pytest.mark.parametrize("ended", ["membership", "session"])
+def test_an_export_ends_with_the_right_to_read(
+    browse: Browse, broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    fill(broker, *range(5))
+    monkeypatch.setattr(export, "LIMIT_MAX", 2)
+    create_person(platform_actor(), "reader", PASSWORD)
+    set_member(platform_actor(), "acme", "reader", "developer")
+    reader = Client()
+    reader.force_login(User.objects.get(username="reader"))
+    assert reader.get(f"{PAGE}/export", {"begin": "oldest"}).content.count(b"\n") == 5  # of three pages
+    refused: list[str] = []
+    pages_asked = count(1)
+
+    def actor_later(request: Any) -> Any:
+        if next(pages_asked) == 2 and ended == "membership":
+            remove_member(platform_actor(), "acme", "reader")
+        elif ended == "session":
+            end_sessions(platform_actor(), "reader")
+        try:
+            return actor_now(request)
+        except AuthenticationFailed as error:
+            refused.append(error.message)
+            raise
+
+    monkeypatch.setattr(message_files, "actor_now", actor_later)
+    answer = reader.get(f"{PAGE}/export", {"begin": "oldest"})
+    assert answer.status_code == (403 if ended == "membership" else 302) and b"message_id" not in answer.content
+    assert refused == ([] if ended == "membership" else ["your session has ended: sign in again"])
 
 
 def test_a_message_is_published_like_another_with_edits(browse: Browse, broker: ConsoleBroker) -> None:

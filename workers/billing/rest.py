@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from tempfile import TemporaryFile
 from typing import IO
@@ -15,7 +15,10 @@ from rest_framework.response import Response
 
 from messaging.bodies import sent_fields
 from messaging.errors import InvalidValue
-from tenants.http.audit_export import PiecewiseResponse
+from messaging.permissions.model import Action, Resource
+from tenants.access import require
+from tenants.http.authentication import actor_now
+from tenants.http.piecewise import PiecewiseResponse
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
 from tenants.scoping import tenant_scope
@@ -132,7 +135,7 @@ class UsageFile(View):
         file = TemporaryFile()  # noqa: SIM115  (closed when it was sent)
         write_usage(usage.rows_between(tenant_row.uid, start, end), file)
         file.seek(0)
-        response = PiecewiseResponse(_pieces(file), content_type="application/vnd.apache.parquet")
+        response = PiecewiseResponse(_pieces(file), _still_of(request, tenant), "application/vnd.apache.parquet")
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.parquet"'
         return response
 
@@ -155,7 +158,7 @@ class UsageLines(View):
             if value not in choices:
                 raise InvalidValue(f"{name} {value[:40]!r} is not one of {', '.join(choices)}")
         lines = usage_lines({tenant: tenant_row.uid}, first, last, level, form)
-        response = PiecewiseResponse(lines, content_type=FORMATS[form])
+        response = PiecewiseResponse(lines, _still_of(request, tenant), FORMATS[form])
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
         return response
 
@@ -195,6 +198,10 @@ class Costs(View):
         ]
         total = costs.nano_text(answer.total, currency).replace(",", "")
         return Response(shapes.CostsShape(currency=currency, total=total, totals=totals, items=items))
+
+
+def _still_of(request: Request, tenant: str) -> Callable[[], None]:
+    return lambda: require(actor_now(request._request), Action.USAGE_READ, Resource(tenant))
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
