@@ -31,7 +31,7 @@ LEVELS = (
     ("key", gettext_lazy("By key")),
     ("tenant", gettext_lazy("By tenant")),
 )
-SHOWN_UNITS = {  # the first in which a quantity is at least 0.01: its key in `UNITS`, and its words
+SHOWN_UNITS = {  # the first of which a quantity has one at least, else the last: its key in `UNITS`, and its words
     "messages": (("million messages", gettext_lazy("million messages")), ("message", gettext_lazy("messages"))),
     "bytes": (("GiB", "GiB"), ("MiB", "MiB"), ("byte", gettext_lazy("bytes"))),
     "byte-seconds": (("GiB-month", "GiB-month"), ("GiB-hour", "GiB-hour")),
@@ -189,11 +189,12 @@ def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def _amount_text(quantity: int, meter: str) -> str:
-    for key, words in SHOWN_UNITS[METERS[meter].dimension]:
-        amount = decimal_text(Fraction(quantity, UNITS[key].size), 2)
-        if amount != "0":
-            return f"{of_language(f'{Decimal(amount):,f}')} {words}"
-    return gettext("under 0.01 {unit}").format(unit=words)
+    units = SHOWN_UNITS[METERS[meter].dimension]
+    key, words = next((unit for unit in units if quantity >= UNITS[unit[0]].size), units[-1])
+    amount = decimal_text(Fraction(quantity, UNITS[key].size), 2)
+    if amount == "0":
+        return gettext("under 0.01 {unit}").format(unit=words)
+    return f"{of_language(f'{Decimal(amount):,f}')} {said(key) if amount == '1' else words}"
 
 
 def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:

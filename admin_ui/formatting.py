@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -40,6 +42,17 @@ def rate(value: float | None) -> str:
     if value < 0.1:
         return "<0.1"
     return f"{value:.1f}" if value < 10 else count(round(value))
+
+
+def percent(value: float | Fraction | None) -> str:
+    """Rounded down, so that 100 % is all. Small shares keep a decimal, so that what is used does not read as nothing."""
+    if value is None:
+        return UNKNOWN
+    if 0 < value < Fraction(1, 10):
+        return "<0.1 %"
+    if 0 < value < 10 and value != int(value):
+        return f"{int(value * 10) / 10:.1f} %"
+    return f"{int(value):,} %"
 
 
 def size(value_bytes: float | None) -> str:

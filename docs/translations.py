@@ -169,7 +169,7 @@ def found() -> Catalog:
 
 def of_policies() -> Iterator[str]:
     """Titles, meanings and values of policies."""
-    yield from ("yes", "no", "none", "{value} entries")  # `messaging.policies.texts.said`
+    yield from ("yes", "no", "none", "1 entry", "{value} entries")  # `messaging.policies.texts.said`
     for group in GROUPS:
         yield from (subject.title for subject in group.subjects)
     for policy in ENFORCED.values():
@@ -177,7 +177,7 @@ def of_policies() -> Iterator[str]:
         if policy.phrase != "{}":
             yield policy.phrase.replace("{}", "{value}")
         if policy.unit and not texts.is_duration(policy) and not texts.is_size(policy):
-            yield f"{{value}} {policy.unit}"
+            yield from (f"{{value}} {policy.unit}", f"1 {texts.singular(policy.unit)}")
         if policy.unit.isalpha():
             yield policy.unit
 

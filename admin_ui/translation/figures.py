@@ -10,6 +10,7 @@ from workers.translation.figures import local_text as local_text
 from workers.translation.figures import of_language as of_language
 
 count = in_language(formatting.count)
+percent = in_language(formatting.percent)
 rate = in_language(formatting.rate)
 size = in_language(formatting.size)
 span = in_language(formatting.span)

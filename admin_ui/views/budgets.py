@@ -77,8 +77,8 @@ def budget_row(budget: Budget, now: datetime) -> dict[str, Any]:
     return {
         "budget": budget,
         "amount": money(money_text(budget.amount_minor, budget.currency)),
-        "percent": 100 * ahead.so_far // whole,
-        "likely_percent": 100 * ahead.likely // whole if ahead.known else None,
+        "percent": 100 * ahead.so_far / whole,
+        "likely_percent": 100 * ahead.likely / whole if ahead.known else None,
         **_shown(ahead, budget.currency),
     }
 

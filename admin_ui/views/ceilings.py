@@ -49,6 +49,7 @@ def _shown(ceiling: Ceiling) -> dict[str, object]:
         "title": said(ceiling.policy.title),
         "meaning": said(ceiling.policy.meaning),
         "look": _LOOKS[ceiling.threshold],
+        "percent": ceiling.exact_percent,
         "width": min(ceiling.used_percent or 0, 100),
         "of_tenant": ceiling.level is Level.TENANT,
         "subject": SUBJECT_OF[ceiling.policy.name].name,
@@ -104,13 +105,14 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
 
 
 def _shown_cap(cap: SpendCap, spent: Spent, superuser: bool, may_set: bool) -> dict[str, object]:
-    percent = spent.percent_of(cap)
+    percent = spent.exact_percent_of(cap)
     threshold = max((threshold for threshold in THRESHOLDS if (percent or 0) >= threshold), default=0)
     return {
         "cap": cap,
+        "whose": gettext("the platform") if cap.set_by == SpendCap.SetBy.PLATFORM else gettext("the tenant"),
         "percent": percent,
         "look": _LOOKS[threshold],
-        "width": min(percent or 0, 100),
+        "width": min(int(percent or 0), 100),
         "unknown": spent.unknown_for(cap),
         "rates": ", ".join(f"{name} = {rate}" for name, rate in cap.rates.items()),
         "removable": superuser or (may_set and cap.set_by == SpendCap.SetBy.TENANT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from messaging.errors import InvalidValue
@@ -49,9 +50,15 @@ class Ceiling(NamedTuple):
     @property
     def used_percent(self) -> int | None:
         """Rounded down; None where there is no limit, or it is not known what is used."""
+        percent = self.exact_percent
+        return None if percent is None else int(percent)
+
+    @property
+    def exact_percent(self) -> Fraction | None:
+        """None where there is no limit, or it is not known what is used."""
         if self.limit is None or self.used is None:
             return None
-        return 100 if self.used == UNLIMITED else 100 * self.used // max(1, self.limit)
+        return Fraction(100) if self.used == UNLIMITED else Fraction(100 * self.used, max(1, self.limit))
 
     @property
     def threshold(self) -> int:

@@ -62,7 +62,7 @@ def said(policy: Policy, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return f"{len(value):,} entries" if value else "none"
+        return ("1 entry" if len(value) == 1 else f"{len(value):,} entries") if value else "none"
     if isinstance(value, list):
         return ", ".join(value) or policy.words.get((), "none")
     if not isinstance(value, int | float) or value in policy.words:
@@ -70,7 +70,14 @@ def said(policy: Policy, value: Any) -> str:
     per_s = "/s" if policy.unit == "bytes/s" else ""
     if value > 0 and (is_duration(policy) or is_size(policy)):
         return policy.phrase.format(_said_size(int(value)) + per_s if policy.unit in _BYTES else typed(policy, value))
-    return policy.phrase.format(f"{value:,} {policy.unit}".rstrip())
+    return policy.phrase.format(f"{value:,} {singular(policy.unit) if value == 1 else policy.unit}".rstrip())
+
+
+def singular(unit: str) -> str:
+    """Of a unit of policies: namespace of namespaces, message/s of messages/s."""
+    things, slash, rest = unit.partition("/")
+    one = f"{things.removesuffix('ies')}y" if things.endswith("ies") else things.removesuffix("s")
+    return f"{one}{slash}{rest}"
 
 
 def _said_size(size_bytes: int) -> str:

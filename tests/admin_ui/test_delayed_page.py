@@ -32,7 +32,7 @@ def test_messages_are_listed_rescheduled_and_cancelled(browse: Browse, broker: C
     assert "2 delayed messages" in text(owner, PAGE, key="blue") and "Cancel all" in text(owner, PAGE, key="blue")
     assert owner.post(PAGE, {"key": "blue", "decision": "cancel"}).status_code == 302
     page = text(owner, PAGE)
-    assert "2 messages were cancelled." in page and "No delayed message waits." in page
+    assert "2 messages were cancelled." in page and page.count("No delayed message waits.") == 1
     actions = AuditRecord.unscoped.filter(action__startswith="delayed.").order_by("id").values_list("action", flat=True)
     assert list(actions) == ["delayed.reschedule", "delayed.cancel", "delayed.cancel"]
 

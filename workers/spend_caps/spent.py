@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from tenants.scoping import platform_scope
@@ -42,9 +43,14 @@ class Spent:
 
     def percent_of(self, cap: SpendCap) -> int | None:
         """Rounded down; None where it is not known."""
+        percent = self.exact_percent_of(cap)
+        return None if percent is None else int(percent)
+
+    def exact_percent_of(self, cap: SpendCap) -> Fraction | None:
+        """None where it is not known."""
         if self.minor is None or self.unknown_for(cap):
             return None
-        return max(0, 100 * self.minor // cap.amount_minor)
+        return max(Fraction(0), Fraction(100 * self.minor, cap.amount_minor))
 
     def reaches(self, cap: SpendCap) -> bool:
         """What is not known reaches nothing."""

@@ -28,6 +28,9 @@ _END = re.compile(r"(?<=\.) (?=[A-Z0-9])")  # between two sentences
 _STOP = re.compile(r"(?<!\.)\.$")  # a full stop, which a sentence as a value may lack
 _PARTS_MAX, _DEPTH_MAX = 8, 3
 NUMBERS = {"count", "messages", "size_bytes", "unowned", "waiting", "times", "more", "dead", "over"}  # values that are nothing else
+# Values that somebody chose: a tenant may be called `all`, which is no word of ours.
+NAMES = {"tenant", "tenant_2", "tenant_id", "namespace", "namespace_2", "topic", "subscription", "consumer", "producer", "role"}
+NAMES |= {"team", "username", "email", "rule", "key", "key_id", "plan", "host", "path", "base", "issuer", "broker_id"}
 _NUMBER = r"[0-9.,e+]+?"
 _BEGINNING = 3  # characters by which sentences are found
 _TEXT_MAX = 1_000  # characters; what is longer is shown as it came
@@ -92,7 +95,7 @@ def _known(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> s
         match = sentence.pattern.fullmatch(text)
         if match:
             values = {
-                name: _said(sentences, value, depth + 1) if depth < _DEPTH_MAX else value
+                name: _said(sentences, value, depth + 1) if depth < _DEPTH_MAX and name not in NAMES else value
                 for name, value in match.groupdict().items()
             }
             return _as(text, sentence.translated.format(**values))

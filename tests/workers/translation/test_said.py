@@ -10,7 +10,9 @@ from django.utils import timezone, translation
 
 from admin_ui.policy_texts import groups
 from docs.translations import LANGUAGES, read
+from messaging.policies import texts
 from messaging.policies.model import Level
+from messaging.policies.registry import ENFORCED
 from workers.translation.catalogs import SOURCES
 from workers.translation.said import CONTEXT, NUMBERS, said
 
@@ -38,6 +40,22 @@ def test_a_sentence_stays_one_and_what_is_not_known_stays_as_it_came() -> None:
         assert said("up to 12,000 messages") == "bis zu 12.000 Nachrichten"
         for text in ("", "nobody said this before", "x" * 5_000):
             assert said(text) == text
+
+
+def test_names_that_somebody_chose_are_not_translated_though_they_are_words_of_ours() -> None:
+    with translation.override("de"):
+        assert said("all") == "alle"
+        for name in ("all", "none", "connections", "yes"):
+            assert said(f"tenant {name} does not exist") == f"den Mandanten {name} gibt es nicht"
+
+
+def test_one_is_no_plural() -> None:
+    policy = ENFORCED["max_namespaces_per_tenant"]
+    assert (texts.said(policy, 1), texts.said(policy, 2)) == ("1 namespace", "2 namespaces")
+    assert [texts.singular(unit) for unit in ("entries", "messages/s", "keys")] == ["entry", "message/s", "key"]
+    with translation.override("de"):
+        assert said(texts.said(ENFORCED["max_keys_per_tenant"], 1)) == "1 Schlüssel"
+        assert said("1 connection") == "1 Verbindung"
 
 
 def test_a_text_that_somebody_made_up_takes_no_time() -> None:
