@@ -82,6 +82,11 @@ class SubscriptionRow:
     consumers: list[ConsumerRow]
     explanation: str  # what holds delivery back, and what to do; "" if nothing does, or it is unknown
 
+    @property
+    def held_by(self) -> str:
+        """`explanation`, or else what its marks mean, so that no list denies what another one marks."""
+        return self.explanation or " ".join(str(state.meaning) for state in self.states)
+
 
 @dataclass(frozen=True)
 class PartitionRow:

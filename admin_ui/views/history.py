@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, Chart, ChartKind, charts_of, written
+from admin_ui.history.ticks import ticks_of
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -30,7 +32,6 @@ from tenants.history.spans import SPANS_MS, AskedSpan, aligned, asked_span
 PENDING_MS = 150_000  # so long after its end a minute may still come
 ROWS_MAX = 200
 HANDLES_MAX = 50  # subscriptions, those that stand farthest back
-TICKS = 4
 EARLIER_MS = {"day": DAY_MS, "week": 7 * DAY_MS}
 COMPARED = {
     "": gettext_lazy("nothing"),
@@ -171,8 +172,7 @@ def _show(
         spans=[(name, text, span.name == name, _query(request.GET, span=name)) for name, text in SPAN_TEXTS.items()],
         now_ms=now_ms,
         step_s=span.step_ms // 1000,
-        ticks=_ticks(span),
-        tick_form="clock" if span.width_ms <= 2 * DAY_MS else "full",
+        ticks=ticks_of(span.from_ms, span.until_ms, timezone.get_current_timezone()),
         charts=charts,
         data=_data(span, charts),
         compare=request.GET.get("compare", ""),
@@ -241,10 +241,6 @@ def _spread(steps: Sequence[HistoryFigures], span: AskedSpan, step_ms: int, offs
     """Coarser steps on the grid of the span: each of its steps has the mean of the coarser one that it lies in."""
     count = span.width_ms // span.step_ms
     return [steps[min(len(steps) - 1, (offset_ms + index * span.step_ms) // step_ms)] for index in range(count)]
-
-
-def _ticks(span: AskedSpan) -> list[int]:
-    return [span.from_ms + span.width_ms * index // TICKS for index in range(TICKS + 1)]
 
 
 def _query(query: QueryDict, **changes: str) -> str:

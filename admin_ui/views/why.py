@@ -109,7 +109,7 @@ def _partitions(name: TopicName, subscription: str) -> dict[str, Any]:
 
 
 def _held_first(rows: list[tuple[str, SubscriptionRow]]) -> list[tuple[str, SubscriptionRow]]:
-    return sorted(rows, key=lambda row: (not row[1].explanation, -(row[1].backlog or 0)))
+    return sorted(rows, key=lambda row: (not row[1].held_by, -(row[1].backlog or 0)))
 
 
 _OF_ONE = (Step.CONNECTION, Step.PERMITS, Step.CONSUMER_UNACKED, Step.ACTIVE_CONSUMER)

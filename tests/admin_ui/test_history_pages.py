@@ -49,6 +49,14 @@ def test_a_page_shows_the_span_of_its_address_with_gaps(browse: Browse, begin_ms
     assert "<strong>Held back by rate limits, part of the time.</strong> Rate limits held nothing back." in page
 
 
+def test_places_in_a_chart_are_no_figures_of_a_language(browse: Browse, begin_ms: int) -> None:
+    page = browse("owner").get(PAGE, bounds(begin_ms), headers={"Accept-Language": "de"}).content.decode()
+    assert 'class="unknown"' in page and 'x="500.0"' in page, "a browser draws nothing at 500,0"
+    ticks = page.partition('class="history-ticks"')[2].partition("</svg>")[0]
+    assert re.findall(r'<line x1="([^"]+)%"', ticks) == ["0.0", "16.67", "33.33", "50.0", "66.67", "83.33", "100.0"]
+    assert all(re.fullmatch(r"\d\d:\d0|\d+\. \w+\.?", shown) for shown in re.findall(r"<text[^>]*>([^<]+)", ticks))
+
+
 def test_a_table_has_the_same_figures(browse: Browse, begin_ms: int) -> None:
     page = text(browse("owner"), PAGE, table="1", **bounds(begin_ms))
     rows = page.partition("Step by step")[2].split("<tr>")[2:]

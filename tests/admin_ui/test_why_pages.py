@@ -93,6 +93,17 @@ def test_the_topic_says_what_is_published_and_lists_its_subscriptions(world: Con
     assert "?policy=backlog_quota_size#policy" in page
 
 
+def test_a_list_denies_nothing_that_another_page_marks(world: ConsoleBroker, browse: Browse) -> None:
+    behind, still = {"msgBacklog": 3, "problems": ["falling_behind"]}, {"msgBacklog": 2}
+    world.stats["persistent://acme/orders/placed"] = {"subscriptions": {"a": still, "b": behind, "c": {}}}
+    world.divert(TOPICS_EXPLAIN, lambda _: TopicExplained(steps=[], held_at=""))
+    shown = text(browse("owner"), f"{TOPIC}/why").partition('id="subscriptions-title"')[2]
+    rows = [re.sub(r"<[^>]+>", "|", row) for row in shown.split("<tr>")[2:]]
+    assert "FALLING BEHIND" in rows[0] and "messages arrive faster" in rows[0], "what is held comes first"
+    assert "Nothing has for longer than 10 seconds." in rows[1] and "unknown" in rows[2]
+    assert "Nothing stands in the way" not in shown
+
+
 def test_what_a_real_broker_says_is_shown(browse: Browse, world: ConsoleBroker) -> None:
     page = text(browse("owner"), f"{TOPIC}/why")
     assert "Published" in page and "The topic takes messages." in page

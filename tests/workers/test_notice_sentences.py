@@ -80,7 +80,8 @@ def test_nothing_is_left_in_english(text: str) -> None:
 
 def test_figures_of_a_sentence_are_written_as_the_language_does() -> None:
     with translation.override("de"):
-        assert "12.345 MiB sind frei" in said(sentences.disk("/data", 91, 12_345, 90, 80, firing=True).text)
+        assert "12,1 GiB sind frei" in said(sentences.disk("/data", 91, 12_345, 90, 80, firing=True).text)
+        assert "345 MiB sind frei" in said(sentences.disk("/data", 91, 345, 90, 80, firing=True).text)
 
 
 def test_each_kind_of_rule_has_words() -> None:

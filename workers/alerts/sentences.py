@@ -133,9 +133,10 @@ def spend_cap_then(rates: str) -> str:
 
 
 def disk(path: str, used_percent: int, free_mib: int, fires: int, over: int, *, firing: bool) -> Sentences:
+    free = f"{free_mib:,} MiB" if free_mib < 1024 else f"{free_mib / 1024:,.1f} GiB"
     return Sentences(
         "The disk is nearly full" if firing else "The disk has room again",
-        f"{used_percent} % of the disk of {path} are used, {free_mib:,} MiB are free. This is said at {fires} %, and it is over "
+        f"{used_percent} % of the disk of {path} are used, {free} are free. This is said at {fires} %, and it is over "
         f"below {over} %. When the disk is full, publishing is refused until there is room: shorten retention, let consumers catch "
         "up, or enlarge the disk.",
     )

@@ -22,7 +22,7 @@ from workers.translation.figures import exact, local_text, of_language
 CONTEXT = "said"
 _PLACE = re.compile(r"\{(\w+)\}")
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,5}")  # a figure as parts below the console write it
-_MONEY = re.compile(r"-?[0-9][0-9,]*(\.[0-9]+)? [A-Z]{3}")
+_AMOUNT = re.compile(r"-?[0-9][0-9,]*(\.[0-9]+)? ([A-Z]{3}|[KMGTP]iB)")  # of money, or of bytes
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")  # `messaging.times.time_text`
 _END = re.compile(r"(?<=\.) (?=[A-Z0-9])")  # between two sentences
 _STOP = re.compile(r"(?<!\.)\.$")  # a full stop, which a sentence as a value may lack
@@ -79,7 +79,7 @@ def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> st
         return known
     if depth and _GROUPED.fullmatch(text):
         return exact(int(text.replace(",", "")))
-    if depth and _MONEY.fullmatch(text):
+    if depth and _AMOUNT.fullmatch(text):
         return of_language(text)
     if not depth:
         return text
