@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -116,7 +116,8 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
     seen = [] if answer is None else answer.brokers
     policies = isolation_policies()
     rules, live = IsolationRules(policies), [each.broker_id for each in seen if each.live]
-    rows = [_shown(each, rules) for each in seen]
+    domains = failure_domains()
+    rows = [_shown(each, rules, domains) for each in seen]
     chosen = next((row for row in rows if row.loads and row.broker_id == request.GET.get("broker", row.broker_id)), None)
     bundles = [] if chosen is None or chosen.loads is None else sorted(chosen.loads.bundles, key=lambda each: -each.load)
     return show(
@@ -132,7 +133,7 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
         left_out=max(0, len(bundles) - BUNDLES_SHOWN),
         policies=policies,
         problems=rules.problems(live) if len(seen) > 1 else [],
-        domains=failure_domains(),
+        domains=domains,
     )
 
 
@@ -140,11 +141,11 @@ def _crumbs(*further: tuple[str, str]) -> list[tuple[str, str]]:
     return [(gettext("Platform"), reverse("console:platform")), *further]
 
 
-def _shown(seen: BrokerSeen, rules: IsolationRules) -> BrokerShown:
+def _shown(seen: BrokerSeen, rules: IsolationRules, domains: Mapping[str, Sequence[str]]) -> BrokerShown:
     loads, away = None, gettext("Away: it has not renewed its session.")
     if seen.live:  # one that is known to be away is not waited for
         loads, away = broker.ask_or_why(lambda rpc: rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=seen.broker_id)))
-    domain = next((name for name, members in failure_domains().items() if seen.broker_id in members), "")
+    domain = next((name for name, members in domains.items() if seen.broker_id in members), "")
     roles = [(name, role == "primary") for name, role in rules.roles_of(seen.broker_id).items()]
     return BrokerShown(seen.broker_id, loads, sentence(away), domain, roles)
 

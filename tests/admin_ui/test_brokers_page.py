@@ -62,6 +62,21 @@ def test_it_shows_brokers_their_bundles_and_what_the_policies_say(browse: Browse
     assert "Isolation policy gold names no broker that runs" in text(browse("superuser"))
 
 
+def test_why_bundles_stay_is_told(browse: Browse, fleet: ConsoleBroker) -> None:
+    page = text(browse("superuser"))
+    assert "Move bundle" in page and "/broker-1/drain" in page and "in a log of its own" not in page
+    bundles = [load("acme/orders", "0x00000000_0x40000000", 2.5)]
+    fleet.divert(
+        BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=False, draining=False, bundles=bundles)
+    )
+    page = text(browse("superuser"))
+    assert "Move to" not in page and "/broker-1/drain" not in page and "each in a log of its own" in page
+    fleet.divert(BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=True, draining=False, bundles=bundles))
+    fleet.divert(BROKERS_LIST, lambda _: BrokersSeen(brokers=[BrokerSeen(broker_id="broker-1", live=True, broker_url="")]))
+    page = text(browse("superuser"))
+    assert "Move to" not in page and "There is no other broker that bundles could be moved to." in page
+
+
 def test_a_policy_is_set_changed_and_deleted(browse: Browse, world: ConsoleBroker) -> None:
     client = browse("superuser")
     assert "isolation comes first" in text(client, f"{PAGE}/isolation")
