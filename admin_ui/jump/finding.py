@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from admin_ui import broker
@@ -36,7 +37,7 @@ from messaging.policies.groups import SUBJECTS
 from messaging.policies.model import Level
 from messaging.protocol.names import NON_PERSISTENT
 from tenants.actions.saved_views import views_of
-from tenants.models import Key, Membership, Namespace, User
+from tenants.models import Key, Membership, Namespace, Tenant, User
 from tenants.scoping import platform_scope, tenant_scope
 
 OF_A_KIND_MAX = 20
@@ -50,12 +51,12 @@ Entry = dict[str, str]
 
 @dataclass
 class Finder:
-    """`words`: what was typed, in lower case. `tenants`: those that the person may see. `tenant`, `namespace` (local): where the
-    person is, "" for nowhere."""
+    """`words`: what was typed, in lower case. `tenants`: those that the person may see, thousands for administrators of the
+    platform. `tenant`, `namespace` (local): where the person is, "" for nowhere."""
 
     request: ConsoleRequest
     words: str
-    tenants: list[str]
+    tenants: QuerySet[Tenant]
     tenant: str = ""
     namespace: str = ""
     notes: list[str] = field(default_factory=list)
@@ -110,17 +111,29 @@ class Finder:
 
     def _near_tenants(self, words: list[str]) -> list[str]:
         """Where the person is, and those that are named; all, if there are few."""
-        few = self.tenants if len(self.tenants) <= TENANTS_WITH_PAGES_MAX else []
-        named = [name for name in self.tenants if any(word in name.lower() for word in words)][:TENANTS_WITH_PAGES_MAX]
-        return list(dict.fromkeys([*([self.tenant] if self.tenant in self.tenants else []), *few, *named]))
+        few = self._first_names(self.tenants, TENANTS_WITH_PAGES_MAX + 1)
+        named = self._first_names(self.tenants.filter(_named_any(words)), TENANTS_WITH_PAGES_MAX)
+        here = [self.tenant] if self.tenant else []
+        return self._looked_up([*here, *(few if len(few) <= TENANTS_WITH_PAGES_MAX else []), *named])
+
+    def _first_names(self, tenants: QuerySet[Tenant], count: int) -> list[str]:
+        return list(tenants.order_by("name").values_list("name", flat=True)[:count])
+
+    def _looked_up(self, tenants: Iterable[str]) -> list[str]:
+        """Each once, with what is asked about it afterwards."""
+        names = list(dict.fromkeys(tenants))
+        self.request.actor.grants.read_tenants(names)
+        return names
+
+    @cached_property
+    def _mine(self) -> list[str]:
+        """Of somebody who does not administer the platform."""
+        return self._looked_up(self.tenants.order_by("name").values_list("name", flat=True))
 
     def _near_namespaces(self, words: list[str]) -> list[str]:
-        here = [f"{self.tenant}/{self.namespace}"] if self.namespace and self.tenant in self.tenants else []
-        wanted = Q()
-        for word in words:
-            wanted |= Q(name__icontains=word)
+        here = [f"{self.tenant}/{self.namespace}"] if self.namespace and self.tenant else []
         with platform_scope():
-            rows = Namespace.objects.filter(wanted, tenant__in=self.tenants).values_list("name", flat=True)
+            rows = Namespace.objects.filter(_named_any(words), tenant__in=self.tenants).values_list("name", flat=True)
             return [name for name in dict.fromkeys([*here, *rows[:TENANTS_WITH_PAGES_MAX]]) if self._reads(name)]
 
     def _reads(self, namespace: str) -> bool:
@@ -164,18 +177,19 @@ class Finder:
     # --- from the database
 
     def _views(self) -> Iterator[Entry]:
-        views = views_of(self.request.actor, self.request.user, self.tenants, self.words)
+        views = views_of(self.request.actor, self.request.user, self.words)
         for view in islice(views, OF_A_KIND_MAX):
             whose = "{view}" if view.owner_id == self.request.user.pk else gettext("{view} by {owner}")
             yield {"label": whose.format(view=view.name, owner=view.owner.username), "kind": "view", "url": view.address}
 
     def _from_database(self) -> Iterator[Entry]:
         words, request = self.words, self.request
-        for name in [name for name in self.tenants if words in name.lower()][: OF_A_KIND_MAX + 1]:
+        for name in self._first_names(self.tenants.filter(name__icontains=words), OF_A_KIND_MAX + 1):
             yield self._entry(name, "tenant", "tenant", name)
         with platform_scope():
             rows = Namespace.objects.filter(tenant__in=self.tenants, name__icontains=words).values_list("tenant_id", "name")
             names = list(rows[: OF_A_KIND_MAX + 1])
+            self._looked_up(tenant for tenant, _ in names)
             request.actor.grants.read_namespaces([name for _, name in names])
             for tenant, name in names:
                 if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name)):
@@ -183,8 +197,10 @@ class Finder:
             if not words:
                 return
             named = Q(name__icontains=words) | Q(id=words)
-            keys = Key.objects.filter(named, tenant__in=self.tenants, revoked_at=None).values_list("tenant", "name", "id")
-            for tenant, name, number in keys[: OF_A_KIND_MAX + 1]:
+            of_keys = Key.objects.filter(named, tenant__in=self.tenants, revoked_at=None).values_list("tenant", "name", "id")
+            keys = list(of_keys[: OF_A_KIND_MAX + 1])
+            self._looked_up(tenant for tenant, _, _ in keys)
+            for tenant, name, number in keys:
                 if request.actor.may(Action.KEY_ADMIN, Resource(tenant)):
                     yield self._entry(f"{name}@{tenant}", "key", "key", tenant, number)
 
@@ -196,7 +212,7 @@ class Finder:
             for name in User.objects.filter(named).order_by("username").values_list("username", flat=True)[:OF_A_KIND_MAX]:
                 yield self._entry(name, "person", "person_sessions", name)
             return
-        seen = [name for name in self.tenants if self.request.actor.may(Action.TENANT_READ, Resource(name))]
+        seen = [name for name in self._mine if self.request.actor.may(Action.TENANT_READ, Resource(name))]
         for tenant in seen[:TENANTS_SEARCHED_MAX]:
             with tenant_scope(tenant):
                 members = Membership.objects.filter(user__username__icontains=self.words, user__is_active=True)
@@ -232,19 +248,36 @@ class Finder:
             yield self._entry(_on(each.name, each.topic), "subscription", "subscription", *_place(each.topic), each.name)
 
     def _named(self, words: str) -> SearchResult | None:
-        tenants = [name for name in self.tenants if self.request.actor.may(Action.NAMESPACE_READ, Resource(name))]
         everywhere = self.request.actor.may(Action.SUPERUSER)
-        searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
+        tenants = [] if everywhere else [name for name in self._mine if self._reads_all_of(name)]
+        searched = tenants[:TENANTS_SEARCHED_MAX]
         asked = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=OF_A_KIND_MAX + 1)
         answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, asked))
         if answer is None:
             self.notes.append(gettext("Topics and subscriptions could not be searched: {away}").format(away=away))
-        elif not everywhere and len(searched) < len(tenants):
+            return None
+        if len(searched) < len(tenants):
             self.notes.append(gettext("Topics were searched in the first {searched} tenants only.").format(searched=len(searched)))
-        return answer
+        named = [*answer.topics, *(each.topic for each in answer.subscriptions)]
+        shown = {name for name in self._looked_up(_resource(topic).tenant for topic in named) if self._reads_all_of(name)}
+        return SearchResult(
+            topics=[topic for topic in answer.topics if _resource(topic).tenant in shown],
+            subscriptions=[each for each in answer.subscriptions if _resource(each.topic).tenant in shown],
+        )
+
+    def _reads_all_of(self, tenant: str) -> bool:
+        """Where a second factor is required not even who administers the platform does so without one."""
+        return self.request.actor.may(Action.NAMESPACE_READ, Resource(tenant))
 
     def _entry(self, label: str, kind: str, route: str, *args: str) -> Entry:
         return {"label": label, "kind": kind, "url": reverse(full_name(route), args=args)}
+
+
+def _named_any(words: list[str]) -> Q:
+    wanted = Q()
+    for word in words:
+        wanted |= Q(name__icontains=word)
+    return wanted
 
 
 def _kind(place: Place) -> str:

@@ -18,7 +18,7 @@ from workers.billing import costs as sums
 
 @page
 def costs(request: ConsoleRequest) -> HttpResponse:
-    tenants = usage_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     today = datetime.now(UTC).date()
     asked = cost_view.asked_by(query, tenants, today)
@@ -66,7 +66,7 @@ def costs_export(request: ConsoleRequest) -> HttpResponse:
             ),
         )
         return HttpResponseRedirect(reverse("console:costs"))
-    asked = cost_view.asked_by(query, usage_tenants(request.actor, request.user), datetime.now(UTC).date())
+    asked = cost_view.asked_by(query, usage_tenants(request.actor), datetime.now(UTC).date())
     question = asked.question
     response = HttpResponse(cost_files.written(question, form), content_type=cost_files.FORMATS[form])
     name = f"costs-{question.first:%Y-%m-%d}-{question.last:%Y-%m-%d}"

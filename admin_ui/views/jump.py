@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.http import HttpResponse, JsonResponse
 
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.jump.finding import Finder
 from admin_ui.translation.texts import gettext, gettext_lazy
+from tenants.visible import visible_tenants
 
 FOUND_MAX = 20
 WORDS_LENGTH_MAX = 200
@@ -27,11 +28,11 @@ KINDS = {
 
 @page
 def jump(request: ConsoleRequest) -> HttpResponse:
-    words = " ".join(request.GET.get("q", "")[:WORDS_LENGTH_MAX].lower().split())
-    tenants = visible_tenants(request.actor, request.user)
-    here = request.GET.get("tenant", "")
-    here = here if here in tenants else ""
-    finder = Finder(request, words, tenants, here, request.GET.get("namespace", "") if here else "")
+    words, here, namespace = (request.GET.get(name, "").replace("\x00", "") for name in ("q", "tenant", "namespace"))
+    words = " ".join(words[:WORDS_LENGTH_MAX].lower().split())
+    tenants = visible_tenants(request.actor)
+    here = here if tenants.filter(name=here).exists() else ""
+    finder = Finder(request, words, tenants, here, namespace if here else "")
     found = finder.found(FOUND_MAX)
     note = " ".join(finder.notes)
     if len(found) > FOUND_MAX:

@@ -8,7 +8,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui import policy_texts
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
 from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
@@ -29,6 +29,7 @@ from tenants.audit.reading import records_of
 from tenants.broker_settings import policy_defaults
 from tenants.models import Key, Membership, Namespace, Tenant
 from tenants.scoping import platform_scope
+from tenants.visible import visible_tenants
 
 KEYS_SHOWN, RECORDS_SHOWN = 5, 12
 MEMBERS_SHOWN = 20
@@ -51,16 +52,13 @@ NAMESPACE_COLUMNS = (
 @page
 def home(request: ConsoleRequest) -> HttpResponse:
     """What is wrong now; where there is no tenant yet, how one comes by one."""
-    return HttpResponseRedirect(reverse("console:now" if visible_tenants(request.actor, request.user) else "console:tenants"))
+    return HttpResponseRedirect(reverse("console:now" if visible_tenants(request.actor).exists() else "console:tenants"))
 
 
 @page
 def tenants(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
-        rows = Tenant.objects.all()
-        if not request.actor.may(Action.SUPERUSER):
-            rows = rows.filter(name__in=visible_tenants(request.actor, request.user))
-        listed = list_rows(request.GET, rows, TENANT_COLUMNS, searched=("name",))
+        listed = list_rows(request.GET, visible_tenants(request.actor), TENANT_COLUMNS, searched=("name",))
         shown = [row.name for row in listed.rows]
         namespaces, keys, members = (_counts(model, shown) for model in (Namespace, Key, Membership))
         found = [

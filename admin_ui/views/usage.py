@@ -31,7 +31,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     level = request.GET.get("by", "")
     if level not in dict(usage_view.LEVELS):
         level = "namespace"
-    tenants = usage_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor)
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome
@@ -73,11 +73,11 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
         show_error(request, gettext("Choose days in order, at most {days} of them.").format(days=DAYS_MAX))
         return HttpResponseRedirect(reverse("console:usage"))
     with platform_scope():
-        names = usage_tenants(request.actor, request.user)
+        names = usage_tenants(request.actor)
         tenants = dict(Tenant.objects.filter(name__in=names).values_list("name", "uid"))
 
     def require_still() -> None:
-        if set(tenants) - set(usage_tenants(actor_now(request), request.user)):
+        if set(tenants) - set(usage_tenants(actor_now(request))):
             raise NotAuthorized("you may no longer see the usage of all these tenants: download it again")
 
     response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), require_still, FORMATS[form])

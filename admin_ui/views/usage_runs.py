@@ -52,7 +52,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     if found is None:
         raise Http404
     everything = request.actor.may(Action.SUPERUSER)
-    uids = None if everything else evidence_view.uids_of(usage_tenants(request.actor, request.user))
+    uids = None if everything else evidence_view.uids_of(usage_tenants(request.actor))
     detail = found.detail if everything else {}
     above = [(gettext("Usage"), reverse("console:usage"))] + (
         [(gettext("Runs"), reverse("console:usage_runs"))] if everything else []
@@ -96,7 +96,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
 @page
 def usage_evidence(request: ConsoleRequest) -> HttpResponse:
     """What figures of a span of days, or an invoice, are based on."""
-    tenants = usage_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     tenant = query.get("tenant", "")
     asked, of = _asked_by(

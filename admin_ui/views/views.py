@@ -8,7 +8,7 @@ from django import forms
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import Resolver404, resolve, reverse
 
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import explain, navigation, show, show_error, show_message
 from admin_ui.permissions import CONSOLE
 from admin_ui.translation.texts import gettext
@@ -47,8 +47,7 @@ def page_of(address: str) -> dict[str, str] | None:
 
 @page
 def views(request: ConsoleRequest) -> HttpResponse:
-    tenants = visible_tenants(request.actor, request.user)
-    rows = list(views_of(request.actor, request.user, tenants))
+    rows = list(views_of(request.actor, request.user))
     return show(
         request,
         "pages/views.html",

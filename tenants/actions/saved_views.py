@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from django.db.models import Q
 
@@ -13,17 +13,19 @@ from tenants.actions.change import change
 from tenants.masked_records import RecordMasks
 from tenants.models import SavedView, Tenant, User
 from tenants.models.views import ADDRESS_LENGTH_MAX, VIEW_NAME_LENGTH_MAX
+from tenants.visible import visible_tenants
 
 VIEWS_MAX = 200  # of one person
 
 
-def views_of(actor: Actor, user: User, tenants: Iterable[str], containing: str = "") -> Iterator[SavedView]:
-    """Their own, and what others share in `tenants`, which they may see; of these not those that look for what is masked for
+def views_of(actor: Actor, user: User, containing: str = "") -> Iterator[SavedView]:
+    """Their own, and what others share in the tenants that they may see; of these not those that look for what is masked for
     them. `containing`: in the name."""
-    named = dict(Tenant.unscoped.filter(name__in=list(tenants)).values_list("uid", "name"))
-    views = SavedView.objects.select_related("owner").filter(Q(owner=user) | Q(shared=True, tenant_uid__in=named))
+    shared = Q(shared=True, tenant_uid__in=visible_tenants(actor).values("uid"))
+    views = SavedView.objects.select_related("owner").filter(Q(owner=user) | shared, name__icontains=containing)
+    named = dict(Tenant.unscoped.filter(uid__in=views.order_by().values("tenant_uid")).values_list("uid", "name"))
     masks = RecordMasks(actor)
-    for view in views.filter(name__icontains=containing):
+    for view in views:
         if view.owner_id == user.pk or masks.address(named[view.tenant_uid], view.address) == view.address:
             yield view
 

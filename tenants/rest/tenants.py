@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import Q
 from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from messaging.bodies import sent_fields
 from messaging.errors import AuthenticationFailed, InvalidValue, NotFound
-from messaging.permissions.model import Action, user_role
+from messaging.permissions.model import Action
 from tenants import actions, broker
-from tenants.access import Actor
 from tenants.actions import effects
 from tenants.http.authentication import key_of_token
 from tenants.models import Key, Membership, Tenant
@@ -22,21 +18,7 @@ from tenants.rest.base import View, page
 from tenants.rest.outcome import Outcome
 from tenants.rest.schema import DRY_RUN, FORCE, PAGE, describe, page_of
 from tenants.scoping import platform_scope, tenant_scope
-
-
-def visible_tenants(actor: Actor) -> Any:
-    """The tenants that the actor may see; to be read within `platform_scope()`."""
-    rows = Tenant.objects.all()
-    if actor.may(Action.SUPERUSER):
-        return rows
-    role = actor.principal.role
-    # Admin roles are a JSON list: compared here, because SQLite cannot look into one.
-    names = [name for name, roles in rows.values_list("name", "admin_roles") if role in roles]
-    members = Membership.objects.select_related("user").filter(user__is_active=True)
-    of_person = (
-        members.filter(user__username=role.removeprefix(user_role(""))) if role.startswith(user_role("")) else members.none()
-    )
-    return rows.filter(Q(name__in=names) | Q(name__in=of_person.values("tenant_id")))
+from tenants.visible import visible_tenants
 
 
 def existing(name: str) -> Tenant:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT, full_name
@@ -10,6 +12,7 @@ from admin_ui.permissions import CONSOLE
 from admin_ui.urls import urlpatterns
 from tenants.access import platform_actor
 from tenants.actions import create_key
+from tenants.models import Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse
 from tests.admin_ui.people import PLACED
@@ -136,3 +139,34 @@ def test_pages_that_say_why_and_lists_of_clients_and_brokers(browse: Browse, wor
     assert {"Brokers of the platform", "Clients of the platform"} <= found(browse, "superuser", "platform", **HERE).keys()
     assert found(browse, "stranger", "why placed").keys().isdisjoint({"Why nothing is published to acme/orders/placed"})
     assert "Clients of the platform" not in found(browse, "owner", "clients of the platform")
+
+
+@pytest.mark.parametrize("person", ["superuser", "owner"])
+def test_of_thousands_of_tenants_only_what_is_found_is_read(browse: Browse, world: ConsoleBroker, person: str) -> None:
+    """With 10,000 tenants each word typed took an administrator 700 ms of CPU, and named every tenant in five statements."""
+    for number in range(30):
+        Tenant.unscoped.create(name=f"many-{number:02}", admin_roles=[])
+    client = browse(person)
+    with CaptureQueriesContext(connection) as queries:
+        kinds = {entry["label"]: entry["kind"] for entry in client.get("/jump", {"q": "acme", "tenant": "acme"}).json()["found"]}
+        assert client.get("/views").status_code == 200
+    assert kinds["acme"] == "tenant" and kinds["acme/orders/placed"] == "topic"
+    assert not any("many-29" in query["sql"] for query in queries)
+    assert named(browse, "superuser", "many-29") == {"many-29"} and named(browse, "owner", "many-29") == set()
+
+
+def test_an_administrator_without_a_second_factor_finds_no_topics_where_one_is_required(
+    browse: Browse, world: ConsoleBroker
+) -> None:
+    assert "acme/orders/placed" in named(browse, "superuser", "placed")
+    Tenant.unscoped.filter(name="acme").update(second_factor_required=True)
+    assert "acme/orders/placed" not in named(browse, "superuser", "placed")
+
+
+def test_nothing_that_is_typed_is_an_error(browse: Browse) -> None:
+    for query in (
+        {"q": "\x00acme", "tenant": "\x00"},
+        {"q": "100%_\\", **HERE},
+        {"q": "acme", "tenant": "acme", "namespace": "\x00"},
+    ):
+        assert browse("owner").get("/jump", query).status_code == 200
