@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from messaging.caller import current_caller
 from messaging.errors import NotReady
 
-STILL_S = 3.0  # so long after a broker answered nothing at all nobody waits for it in full: a page that leads on to another one
+SILENT_S = 3.0  # so long after a broker answered nothing at all nobody waits for it in full: a page that leads on to another one
 MOMENT_S = 0.5  # for what is asked of a broker that was silent before: it may be back, and another may answer
 
 
@@ -49,7 +49,7 @@ class Answers:
             with self._lock:
                 self._silent |= in_full and self._answers == before
                 if in_full and isinstance(error, NothingAnswered):
-                    self._still_until_s = time.monotonic() + STILL_S
+                    self._still_until_s = time.monotonic() + SILENT_S
             raise
         except NotReady:  # what cannot be reached says nothing
             raise

@@ -67,11 +67,11 @@ class PooledRpc(TypedCalls):
         except NothingAnswered:
             if method.long_read:
                 asking.leave()
-            raise NothingAnswered(f"there was no answer to {method.name} within {STILL_S:g} s: try again in a moment") from None
+            raise
         except TimeoutError:
             if method.long_read:
                 asking.leave()
-            raise NoAnswer(f"there was no answer to {method.name} within {answer_s:g} s: try again in a moment") from None
+            raise NoAnswer(f"the broker did not respond within {answer_s:g} s: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
 
@@ -92,7 +92,7 @@ class PooledRpc(TypedCalls):
         done, _ = wait(both, STILL_S - LOOK_S, return_when=FIRST_COMPLETED)
         _end(small, asking)
         if not done:
-            raise NothingAnswered(f"there was no answer within {STILL_S:g} s: try again in a moment")
+            raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
         return answer.result(answer_s - STILL_S)
 
     @property

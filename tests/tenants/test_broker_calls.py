@@ -99,7 +99,7 @@ def test_a_call_that_waits_too_long_is_refused_and_not_made(held: Held, monkeypa
     rpc = PooledRpc(held, threads_max=1)
     blocked = Asking(rpc, Caller("a"), TOPICS_DELETE)
     blocked.join(30)
-    with pytest.raises(NotReady, match="there was no answer"):
+    with pytest.raises(NotReady, match="the broker did not respond"):
         rpc.perform(MESSAGES_FIND, FIND)
     assert not rpc.takes_calls(0.01) and rpc.waiting == 0
     assert held.begun == ["topics.delete"]

@@ -203,7 +203,7 @@ SESSION: dict[str, tuple[C.Type, dict[str, Any], str | None]] = {
             "message_id": [pb.MessageId(ledger_id=2, entry_id=0)],
             "request_id": 5,
         },
-        None,
+        "ACK_RESPONSE",
     ),
     "flow": (C.FLOW, {"consumer_id": 1, "message_permits": 100}, None),
     "redeliver": (C.REDELIVER_UNACKNOWLEDGED_MESSAGES, {"consumer_id": 1}, None),
@@ -243,6 +243,8 @@ async def test_a_session_command_reaches_only_what_its_connection_opened(world: 
             assert one.body.error == pb.MetadataError
         if answer == "CONSUMER_STATS_RESPONSE":
             assert one.body.error_code == pb.ConsumerNotFound
+        if answer == "ACK_RESPONSE":
+            assert one.body.error == pb.ServiceNotReady
     assert (subscription.backlog_entries, len(subscription.consumers), next(iter(subscription.consumers)).permits) == before
     assert await owner.quiet() == []
     owner.write(send_frame(1, b"still open"))
