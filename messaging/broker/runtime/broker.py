@@ -428,8 +428,8 @@ class Broker:
                 log.warning("broker.not_drained", error=error.message)
         await self.metering.history.ending()
         self.peers.end_all()
-        if self.audit.events.pending:
-            log.warning("audit.events_lost", events=self.audit.events.pending)
+        if self.audit.events.untaken_events:
+            log.warning("audit.events_lost", events=self.audit.events.untaken_events)
         await self.topics.close_all(NotReady("the broker is stopping"))
         self.metering.history.ended()
         await self.metering.flush()

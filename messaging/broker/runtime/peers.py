@@ -31,6 +31,7 @@ from messaging.policies.resolution import EffectivePolicy
 from messaging.protocol.names import TopicName
 from messaging.settings import Settings
 
+STOPPING = "the broker is stopping"
 ENDS_A_TURN = 50  # connections and sessions of keys that were revoked: one with its producers and consumers takes about 0.1 ms
 
 
@@ -106,6 +107,7 @@ class Peers:
         self.sessions: set[LocalSession] = set()
         self.unread: set[OutboundBuffer] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
+        self._ended = False
         self._signing_keys_revision = 0
         self._key_expiry = ExpiryIndex()
         self._handshakes: dict[Peer, asyncio.TimerHandle] = {}
@@ -118,6 +120,8 @@ class Peers:
         self.counts(peer, peer.address)
         due = asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
         self._handshakes[peer] = due
+        if self._ended:
+            peer.refuse(STOPPING)
 
     def counts(self, peer: Connected, address: str) -> None:
         """From now on it takes a place of those that have not signed in: the oldest of them may have to go for it."""
@@ -238,10 +242,12 @@ class Peers:
             session.end(NotAuthorized(why))
 
     def end_all(self) -> None:
+        """And whoever connects from now on: until its ports are closed, it would use what is being closed."""
+        self._ended = True
         for session in list(self.sessions):
             session.end(NotReady("the broker is stopping: connect again"))
         for peer in list(self.connections):
-            peer.refuse("the broker is stopping")
+            peer.refuse(STOPPING)
 
 
 def _work(worker: Worker) -> str | None:

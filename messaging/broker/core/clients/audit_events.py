@@ -73,7 +73,7 @@ class AuditEvents:
         self._done_bytes_max = DONE_BYTES_MAX if account is None else min(DONE_BYTES_MAX, account.limit_bytes // DONE_SHARE)
         self.recorded = 0  # events since the start
         self.further = 0  # of them, those that found no place of their own
-        self.pending = 0  # of them, those that were not acknowledged: what a broker that stops loses
+        self.pending = 0  # of them, those that were not acknowledged
         self.bytes = 0
         self.untaken: dict[Event, Entry] = {}
         self._taken: deque[Entry] = deque()
@@ -115,6 +115,11 @@ class AuditEvents:
     def waiting(self) -> int:
         """Entries that were not handed out yet."""
         return len(self.untaken)
+
+    @property
+    def untaken_events(self) -> int:
+        """Of those that are pending, those that nobody took: what a broker that stops loses. The others may be in the audit log."""
+        return self.pending - sum(entry.count for entry in self._taken)
 
     def _place(self, event: Event, now_ms: int, before: str) -> Entry:
         entry = self.untaken.get(event) or self._new(Entry(event, now_ms, before))

@@ -28,6 +28,7 @@ from messaging.storage.recycled_topic import Recycling
 log = structlog.get_logger("broker.topics")
 
 CLOSING_MAX = 1_000  # topics closed concurrently when the broker stops
+LOADED_WITHIN_S = 5.0  # a topic that is being loaded when the broker stops, so that it is closed
 
 
 class Topics:
@@ -44,6 +45,7 @@ class Topics:
         self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
+        self._ended = False
         self.on_loaded: list[Callable[[Topic], None]] = []
         self.on_deleted: list[Callable[[str], None]] = []
         self.on_list_changed: list[Callable[[TopicName, bool], None]] = []  # created, or deleted
@@ -104,6 +106,8 @@ class Topics:
                 # The first caller may not have been allowed to create the topic; this caller may be, so try again.
                 await asyncio.wait([loading])
                 continue
+            if self._ended:
+                raise NotReady("the broker is stopping: connect again")
             loading = shared(asyncio.get_running_loop().create_task(self._load(name, create, writable), name=f"load {text}"))
             self._loading[text] = loading
             loading.add_done_callback(lambda _: self._loading.pop(text, None))
@@ -323,7 +327,15 @@ class Topics:
             self.services.stores.cursors.forget(stored.subscription_id)
 
     async def close_all(self, why: MagnetarError) -> None:
-        """Closes many topics concurrently: their last writes share commits. What is not closed is recovered when it is loaded."""
+        """Closes many topics concurrently: their last writes share commits. From now on none is loaded, since nobody would close
+        it; what is being loaded is closed, too. What is not closed is recovered when it is loaded."""
+        self._ended = True
+        await self._close_loaded(why)
+        if loading := list(self._loading.values()):
+            await asyncio.wait(loading, timeout=LOADED_WITHIN_S)
+            await self._close_loaded(why)
+
+    async def _close_loaded(self, why: MagnetarError) -> None:
         topics = list(self)
         for start in range(0, len(topics), CLOSING_MAX):
             closing = [self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]]

@@ -54,6 +54,18 @@ def test_events_taken_come_again_until_they_are_acknowledged_and_do_not_change()
     assert (table.pending, table.bytes) == (0, 0)
 
 
+def test_what_was_taken_is_not_said_to_be_lost() -> None:
+    """A worker that ends between writing and acknowledging has written it."""
+    table = AuditEvents()
+    for _ in range(3):
+        table.record(INNOCENT, 1)
+    assert table.untaken_events == 3
+    table.take(0)
+    assert (table.pending, table.untaken_events) == (3, 0)
+    table.record(INNOCENT, 2)
+    assert (table.pending, table.untaken_events) == (4, 1)
+
+
 def test_an_acknowledgement_of_the_future_takes_nothing_away() -> None:
     table = AuditEvents()
     table.record(INNOCENT, 1)
