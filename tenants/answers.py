@@ -54,15 +54,16 @@ class Answers:
         except NotReady:  # what cannot be reached says nothing
             raise
         except Exception:
-            self._answered()
+            self.answered()
             raise
         else:
-            self._answered()
+            self.answered()
         finally:
             with self._lock:
                 self._in_full -= in_full
 
-    def _answered(self) -> None:
+    def answered(self) -> None:
+        """The broker answered something, to whomever."""
         with self._lock:
             self._answers += 1
             self._silent = False

@@ -93,6 +93,8 @@ class PooledRpc(TypedCalls):
         _end(small, asking)
         if not done:
             raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
+        if small in done and small.exception() is None:
+            answers.answered()  # so that one call that takes long does not shorten what others have
         return answer.result(answer_s - STILL_S)
 
     @property

@@ -140,3 +140,19 @@ def test_a_broker_that_stands_still_is_not_waited_for_and_one_that_works_is(stil
     held.go_on.set()
     asking.join(30)
     assert still or asking.error is None
+
+
+def test_a_tenant_whose_calls_take_long_leaves_others_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker answers what takes it no time, so it is not silent."""
+    monkeypatch.setattr(broker, "answers", Answers())
+    monkeypatch.setattr(broker, "LOOK_S", 0.01)
+    monkeypatch.setattr(broker, "STILL_S", 10)
+    held = Held(answers_small=True)
+    caller = Caller("a")
+    caller.patience_s = 10.05
+    asking = Asking(PooledRpc(held), caller)
+    asking.join(30)
+    held.go_on.set()
+    assert asking.error is not None and "within 10.05 s" in asking.error.message
+    with broker.answers.waiting(5.0) as first, broker.answers.waiting(5.0) as second:
+        assert first == second == 5.0
