@@ -78,7 +78,7 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
 
     def require_still() -> None:
         if set(tenants) - set(usage_tenants(actor_now(request))):
-            raise NotAuthorized("you may no longer see the usage of all these tenants: download it again")
+            raise NotAuthorized(gettext("you may no longer see the usage of all these tenants: download it again"))
 
     response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), require_still, FORMATS[form])
     response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
