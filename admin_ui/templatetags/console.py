@@ -11,8 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from admin_ui import time_zones
+from admin_ui.history.ticks import Tick
 from admin_ui.translation import figures
 from admin_ui.translation.said import said
+from admin_ui.translation.texts import gettext
 from messaging.times import EPOCH, TIME_MS_MAX
 
 register = template.Library()
@@ -33,6 +35,12 @@ def in_form(value: float | None, form: str) -> str:
 def utc(value: date | None, form: str) -> str:
     """A day, month or hour of what is billed, which goes by UTC whoever reads it; `form` as of Django's `date`."""
     return date_format(value.astimezone(UTC) if isinstance(value, datetime) else value, form) if value else ""
+
+
+@register.filter
+def tick_text(tick: Tick) -> str:
+    """Below a chart, in the zone that the head of the charts names."""
+    return date_format(tick.at, gettext("j M") if tick.is_day else "H:i")
 
 
 @register.filter
