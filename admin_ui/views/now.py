@@ -20,7 +20,8 @@ from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.permissions.model import Action
 from messaging.problems.kinds import MARKS, Kind
-from messaging.problems.order import ranked
+from messaging.problems.order import Problem, ranked
+from tenants.access import Actor
 
 SHOWN_MAX = 100
 LATE_S = 60.0  # after which a look at every topic is said to be old
@@ -40,11 +41,12 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
     firing, alerts_at = alerts(alert_tenants(request.actor, visible))
     worker = platform_view.worker() if superuser else None
     others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
-    problems = ranked([*(found.problems if found else ()), *others])
+    open_to_reader, hidden = _open_to(request.actor, found.problems if found else [])
+    problems = ranked([*open_to_reader, *others])
     if superuser:  # of others' tenants they are known already
         request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})
     request.actor.grants.read_namespaces([problem.namespace for problem in problems[:SHOWN_MAX] if problem.namespace])
-    total = len(others) + (sum(found.total.values()) + found.beyond if found else 0)
+    total = len(others) + (sum(found.total.values()) + found.beyond - hidden if found else 0)
     serious = sum(number for kind, number in _kinds(found, others).items() if kind in MARKS and MARKS[Kind(kind)].serious)
     return {
         "rows": [row(problem, request.actor) for problem in problems[:SHOWN_MAX]],
@@ -63,6 +65,13 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "worker": worker if worker is not None and worker.look == "badge-bad" and worker.word != "Working" else None,
         "at_ms": time.time_ns() // 1_000_000,
     }
+
+
+def _open_to(actor: Actor, problems: list[Problem]) -> tuple[list[Problem], int]:
+    """And how many are left out: where a second factor is required not even who administers the platform reads without one."""
+    actor.grants.read_tenants({problem.tenant for problem in problems if problem.tenant})
+    left = [problem for problem in problems if not actor.lacks_second_factor(problem.tenant)]
+    return left, len(problems) - len(left)
 
 
 def _kinds(found: ProblemsFound | None, others: list[Any]) -> dict[str, int]:

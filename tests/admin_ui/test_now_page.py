@@ -106,6 +106,17 @@ def contractor_of_orders() -> None:
     add_team_member(admin, "acme", "contractors", "contractor")
 
 
+def test_an_administrator_without_a_second_factor_is_told_nothing_where_one_is_required(
+    world: ConsoleBroker, browse: Browse
+) -> None:
+    a_worker_that_runs()
+    world.set_problems(problem(Kind.BLOCKED, waiting=2))
+    assert "BLOCKED" in marks(text(browse("superuser"), "/now"))
+    Tenant.unscoped.filter(name="acme").update(second_factor_required=True)
+    page = text(browse("superuser"), "/now")
+    assert marks(page) == [] and "paid" not in page
+
+
 def test_who_may_see_one_namespace_is_told_of_that_one(world: ConsoleBroker, browse: Browse) -> None:
     contractor_of_orders()
     world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://acme/private/t", "theirs-alone"))
