@@ -60,16 +60,13 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
             try:
                 with who.ending(waiting.leave):
                     return tenants_broker.awaited(answer, wait_s)
-            except NothingAnswered:
-                wait_s = tenants_broker.STILL_S
+            except (TimeoutError, NothingAnswered):
                 answer.cancel()
                 waiting.leave()
                 raise
-            except TimeoutError:
-                answer.cancel()
-                waiting.leave()
-                raise
-    except (TimeoutError, NothingAnswered):
+    except (TimeoutError, NothingAnswered) as error:
+        if isinstance(error, NothingAnswered):
+            wait_s = tenants_broker.STILL_S
         raise NotReady(
             gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}")
         ) from None

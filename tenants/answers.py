@@ -53,7 +53,7 @@ class Answers:
             raise
         except NotReady:  # what cannot be reached says nothing
             raise
-        except Exception:
+        except Exception:  # whatever the broker says is an answer
             self.answered()
             raise
         else:

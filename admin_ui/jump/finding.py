@@ -24,8 +24,8 @@ from admin_ui.jump.places import (
     WORD_LENGTH_MIN,
     Place,
     acts,
-    full_name,
     matches,
+    route_name,
 )
 from admin_ui.permissions import CONSOLE
 from admin_ui.translation.said import said
@@ -107,7 +107,7 @@ class Finder:
         return matches(words, label, place.said(tenant=name, namespace=name), place.also) and self._may(place.route, resource)
 
     def _may(self, route: str, resource: Resource) -> bool:
-        return self.request.actor.may(CONSOLE["GET", full_name(route)], resource)
+        return self.request.actor.may(CONSOLE["GET", route_name(route)], resource)
 
     def _near_tenants(self, words: list[str]) -> list[str]:
         """Where the person is, and those that are named; all, if there are few."""
@@ -270,7 +270,7 @@ class Finder:
         return self.request.actor.may(Action.NAMESPACE_READ, Resource(tenant))
 
     def _entry(self, label: str, kind: str, route: str, *args: str) -> Entry:
-        return {"label": label, "kind": kind, "url": reverse(full_name(route), args=args)}
+        return {"label": label, "kind": kind, "url": reverse(route_name(route), args=args)}
 
 
 def _named_any(words: list[str]) -> Q:

@@ -148,7 +148,7 @@ FILLERS = frozenset({"a", "from", "in", "message", "messages", "of", "on", "subs
 WORD_LENGTH_MIN = 3  # letters of an action, before names are looked for with what follows
 
 
-def full_name(route: str) -> str:
+def route_name(route: str) -> str:
     """With the namespace that it is in: some pages of what people keep for themselves are a library's, and in none."""
     return route if ("GET", route) in CONSOLE else f"console:{route}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django import forms
 from django.db.models import Count
 from django.db.models.functions import Substr
 from django.http import HttpResponse, HttpResponseRedirect
@@ -9,7 +10,7 @@ from django.urls import reverse
 
 from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import confirm_page
+from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
@@ -155,45 +156,51 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
 def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
     labels = Tenant.objects.get().labels
     form = LabelsForm(request.POST or None, initial={"labels": "\n".join(f"{key}={labels[key]}" for key in sorted(labels))})
-    if request.method == "POST" and form.is_valid():
-        try:
-            set_labels(request.actor, tenant, form.cleaned_data["labels"])
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, gettext("The labels were saved."))
-            return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
-    return show(
+    if carried_out(request, form, lambda: set_labels(request.actor, tenant, form.cleaned_data["labels"])):
+        return _saved(request, tenant, gettext("The labels were saved."))
+    return _form(
         request,
-        "pages/form.html",
-        navigation(request, "tenant", tenant),
-        crumbs=crumbs(tenant),
+        tenant,
+        form,
         heading=gettext("Labels of {tenant}").format(tenant=tenant),
-        form=form,
         intro=gettext(
             "Labels count for the whole of this month (UTC) and from then on. Months that are over keep those they ended with."
         ),
         submit=gettext("Save labels"),
-        cancel_url=reverse("console:tenant", args=[tenant]),
     )
 
 
 @page
 def tenant_language(request: ConsoleRequest, tenant: str) -> HttpResponse:
     form = LanguageForm(request.POST or None, initial={"language": Tenant.objects.get().language})
-    if request.method == "POST" and form.is_valid():
-        set_language(request.actor, tenant, form.cleaned_data["language"])
-        show_message(request, gettext("The language was saved."))
-        return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
+    if carried_out(request, form, lambda: set_language(request.actor, tenant, form.cleaned_data["language"])):
+        return _saved(request, tenant, gettext("The language was saved."))
+    return _form(
+        request,
+        tenant,
+        form,
+        heading=gettext("Language of {tenant}").format(tenant=tenant),
+        intro=gettext("Mails, notices by webhook and topic, reports and invoices of this tenant are in this language."),
+        submit=gettext("Save language"),
+    )
+
+
+def _saved(request: ConsoleRequest, tenant: str, message: str) -> HttpResponse:
+    show_message(request, message)
+    return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
+
+
+def _form(request: ConsoleRequest, tenant: str, form: forms.Form, *, heading: str, intro: str, submit: str) -> HttpResponse:
+    """Of something of the tenant, which leads back to its page."""
     return show(
         request,
         "pages/form.html",
         navigation(request, "tenant", tenant),
         crumbs=crumbs(tenant),
-        heading=gettext("Language of {tenant}").format(tenant=tenant),
+        heading=heading,
         form=form,
-        intro=gettext("Mails, notices by webhook and topic, reports and invoices of this tenant are in this language."),
-        submit=gettext("Save language"),
+        intro=intro,
+        submit=submit,
         cancel_url=reverse("console:tenant", args=[tenant]),
     )
 

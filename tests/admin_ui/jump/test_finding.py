@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT, full_name
+from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT, route_name
 from admin_ui.permissions import CONSOLE
 from admin_ui.urls import urlpatterns
 from tenants.access import platform_actor
@@ -97,7 +97,7 @@ def test_it_says_what_is_missing_while_the_broker_does_not_answer(browse: Browse
 
 @pytest.mark.parametrize("places", [PLATFORM, TENANT, NAMESPACE, OF_TOPIC, OF_SUBSCRIPTION])
 def test_every_place_is_a_page(places: tuple[tuple[str, str, str], ...]) -> None:
-    assert [route for _, route, _ in places if ("GET", full_name(route)) not in CONSOLE] == []
+    assert [route for _, route, _ in places if ("GET", route_name(route)) not in CONSOLE] == []
 
 
 # What stands for itself in the dialog, is a part or a file of a page, or comes after one.
@@ -123,7 +123,7 @@ def test_every_page_that_needs_no_more_than_a_place_is_found() -> None:
     of_a_place = {"tenant", "namespace", "topic", "subscription"}
     pages = {each.name for each in urlpatterns if each.pattern.converters.keys() <= of_a_place}
     shown = {name for name in pages if ("GET", f"console:{name}") in CONSOLE}
-    assert shown - {full_name(route).partition(":")[2] for route in known} == NO_PLACES
+    assert shown - {route_name(route).partition(":")[2] for route in known} == NO_PLACES
 
 
 def test_what_people_keep_for_themselves_is_found(browse: Browse) -> None:
