@@ -96,6 +96,22 @@ def test_a_tenant_gets_its_own_records_as_a_chain_that_it_can_verify(
     assert AuditStream.unscoped.get().gaps == 0
 
 
+def test_what_somebody_looked_for_is_hidden_in_a_stream_as_from_who_reads_no_messages(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver
+) -> None:
+    of_topic = {"tenant": "acme", "tenant_uid": "u1", "resource": "persistent://acme/orders/t"}
+    append([AuditRecord(role="user:olga", action="delayed.cancel", after={"key": "ada@x.com", "messages": 1}, **of_topic)])
+    append([AuditRecord(role="user:olga", action="message.browse", after={"query": "key=ada%40x.com&limit=7"}, **of_topic)])
+    row = stream(hook, clock)
+    look(receiving)
+    sent = lines(hook)
+    assert b"ada" not in sent and "•••" in sent.decode("unicode_escape") and b"limit=7" in sent
+    report = verify_part(read_lines(io.BytesIO(sent)))
+    assert (report.intact, report.masked, report.records) == (True, 2, 2)
+    row.refresh_from_db()
+    assert row.sent_hash == AuditRecord.unscoped.latest("id").hash, "of what the log keeps"
+
+
 def test_the_platform_gets_those_of_everybody(receiving: Environment, clock: Clock, hook: WebhookReceiver) -> None:
     stream(hook, clock, uid="")
     write("u1", "1")

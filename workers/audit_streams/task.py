@@ -7,6 +7,9 @@ order, and none is passed over: while a receiver does not answer, those behind i
 To a topic the same lines go, each as a message. All have the same key, so that of a partitioned topic they are in one partition,
 in their order; a line that comes again has the same property `audit_id`. Publishing leaves no record in the audit log, and neither
 does a failure to: a stream never has something to send because of what it has sent.
+
+Who reads what a receiver keeps is not known here. So what somebody looked for in messages is hidden in it as from whoever reads the
+log and no messages; the line says `masked`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ from typing import Any, NamedTuple
 from messaging.adminrpc.messages import MessageGiven, MessagesPublish
 from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.errors import MagnetarError
+from messaging.permissions.model import Principal
+from tenants.access import Actor
 from tenants.audit.export_lines import json_line
+from tenants.masked_records import RecordMasks
 from tenants.models import AuditRecord, Tenant
 from tenants.scoping import platform_scope
 from workers.alerts import tasks as alerts
@@ -111,9 +117,10 @@ def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str
 def next_batch(stream: AuditStream) -> list[Outgoing]:
     """The records that follow what was sent, as many as fit."""
     batch: list[Outgoing] = []
-    size = 0
+    size, masks = 0, RecordMasks(Actor(Principal("")))
     for record in records_for(stream.tenant_uid).filter(id__gt=stream.sent_id).order_by("id")[:RECORDS_MAX]:
-        outgoing = Outgoing(record, json_line(record))
+        shown = masks.shown(record)
+        outgoing = Outgoing(record, json_line(shown.row, masked=shown.masked))
         size += len(outgoing.line)
         if batch and size > BATCH_BYTES_MAX:
             break
