@@ -8,10 +8,12 @@ Whatever else the page asks then has a moment, and so have other pages until the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from typing import TypeVar
 
 from admin_ui.translation.said import said
@@ -65,11 +67,11 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
                 waiting.leave()
                 raise
     except (TimeoutError, NothingAnswered) as error:
-        if isinstance(error, NothingAnswered):
-            wait_s = tenants_broker.STILL_S
-        raise NotReady(
-            gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}")
-        ) from None
+        raise _late(tenants_broker.STILL_S if isinstance(error, NothingAnswered) else wait_s) from None
+
+
+def _late(wait_s: float) -> NotReady:
+    return NotReady(gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}"))
 
 
 def why(error: MagnetarError) -> str:
@@ -82,6 +84,39 @@ def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
     """The result and "", or None and the reason. For pages that can be shown without the result."""
     try:
         return ask(call), ""
+    except MagnetarError as error:
+        return None, why(error)
+
+
+def ask_each_or_why(calls: Sequence[Callable[[TypedCalls], T]]) -> list[tuple[T | None, str]]:
+    """As `ask_or_why` of each, in their order, but all at once: it takes as long as one, `ANSWER_S` at most."""
+    if not calls:
+        return []
+    who = current_caller()
+    waiting = [Caller(who.tenant) for _ in calls]
+
+    def leave() -> None:
+        for each in waiting:
+            each.leave()
+
+    asked = [_submit(caller, call) for caller, call in zip(waiting, calls, strict=True)]
+    late_s = ANSWER_S
+    with suppress(TimeoutError, NotReady), tenants_broker.answers.waiting(ANSWER_S) as wait_s, who.ending(leave):
+        late_s = wait_s
+        wait(asked, wait_s)
+        if not any(each.done() and not isinstance(each.exception(), NotReady) for each in asked):
+            raise NotReady("nobody answered") if all(each.done() for each in asked) else TimeoutError
+    return list(map(_outcome, asked, waiting, repeat(late_s)))
+
+
+def _outcome(asked: Future[T], caller: Caller, late_s: float) -> tuple[T | None, str]:
+    """Of what nobody waits for any longer."""
+    if not asked.done():
+        asked.cancel()
+        caller.leave()
+        return None, why(_late(late_s))
+    try:
+        return asked.result(), ""
     except MagnetarError as error:
         return None, why(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +21,7 @@ from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
 from messaging.adminrpc.bundles import BundleLoad, BundleLoads
+from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
 from messaging.errors import Conflict
 from messaging.permissions.model import Action
@@ -39,6 +41,7 @@ from tenants.actions.placement import (
 )
 
 BUNDLES_SHOWN = 200
+AWAY = gettext_lazy("Away: it has not renewed its session.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,10 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
     policies = isolation_policies()
     rules, live = IsolationRules(policies), [each.broker_id for each in seen if each.live]
     domains = failure_domains()
-    rows = [_shown(each, rules, domains) for each in seen]
+    running = [each for each in seen if each.live]  # one that is known to be away is not waited for
+    answers = broker.ask_each_or_why([partial(_loads, each.broker_id) for each in running])
+    told = dict(zip((each.broker_id for each in running), answers, strict=True))
+    rows = [_shown(each, told.get(each.broker_id, (None, str(AWAY))), rules, domains) for each in seen]
     chosen = next((row for row in rows if row.loads and row.broker_id == request.GET.get("broker", row.broker_id)), None)
     bundles = [] if chosen is None or chosen.loads is None else sorted(chosen.loads.bundles, key=lambda each: -each.load)
     return show(
@@ -141,10 +147,14 @@ def _crumbs(*further: tuple[str, str]) -> list[tuple[str, str]]:
     return [(gettext("Platform"), reverse("console:platform")), *further]
 
 
-def _shown(seen: BrokerSeen, rules: IsolationRules, domains: Mapping[str, Sequence[str]]) -> BrokerShown:
-    loads, away = None, gettext("Away: it has not renewed its session.")
-    if seen.live:  # one that is known to be away is not waited for
-        loads, away = broker.ask_or_why(lambda rpc: rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=seen.broker_id)))
+def _loads(broker_id: str, rpc: TypedCalls) -> BundleLoads:
+    return rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=broker_id))
+
+
+def _shown(
+    seen: BrokerSeen, told: tuple[BundleLoads | None, str], rules: IsolationRules, domains: Mapping[str, Sequence[str]]
+) -> BrokerShown:
+    loads, away = told
     domain = next((name for name, members in domains.items() if seen.broker_id in members), "")
     roles = [(name, role == "primary") for name, role in rules.roles_of(seen.broker_id).items()]
     return BrokerShown(seen.broker_id, loads, sentence(away), domain, roles)

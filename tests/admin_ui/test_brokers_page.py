@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 from django.test import Client
 
-from messaging.adminrpc.brokers import BrokerSeen, BrokersSeen
+from admin_ui import broker as admin_broker
+from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
 from messaging.adminrpc.bundles import BrokerDrained, BundleLoad, BundleLoads, Drained
 from messaging.adminrpc.methods import BROKERS_DRAIN, BROKERS_LIST, BUNDLES_LOADS
 from messaging.policies.isolation import Isolation
@@ -60,6 +62,32 @@ def test_it_shows_brokers_their_bundles_and_what_the_policies_say(browse: Browse
     assert "It has no bundles." in text(browse("superuser"), f"{PAGE}?broker=broker-2")
     set_isolation_policy(platform_actor(), "gold", GOLD._replace(primary=("gone",), secondary=()))
     assert "Isolation policy gold names no broker that runs" in text(browse("superuser"))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_brokers_are_asked_together_and_one_that_does_not_answer_holds_up_no_other(
+    browse: Browse, fleet: ConsoleBroker, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """The first is answered only once the second was asked; with `late`, the second is not answered while the page waits."""
+    assert text(browse("superuser")).count("takes bundles</span>") == 2
+    asked, ends = threading.Event(), threading.Event()
+    monkeypatch.setattr(admin_broker, "ANSWER_S", 0.2 if late else 5.0)
+
+    def loads(request: BrokerAsked) -> BundleLoads:
+        if request.broker_id == "broker-1":
+            assert asked.wait(5.0)
+        else:
+            asked.set()
+            assert not late or ends.wait(30.0)
+        return BundleLoads(broker_id=request.broker_id, movable=True, draining=False, bundles=[])
+
+    fleet.divert(BUNDLES_LOADS, loads)
+    try:
+        page = text(browse("superuser"))
+    finally:
+        ends.set()
+    assert page.count("takes bundles</span>") == (1 if late else 2)
+    assert ("The broker did not respond within 0.2 s." in page) == late
 
 
 def test_why_bundles_stay_is_told(browse: Browse, fleet: ConsoleBroker) -> None:
