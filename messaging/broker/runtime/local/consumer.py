@@ -25,10 +25,10 @@ from messaging.broker.runtime.local.open_batches import OpenBatches, words
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.unpacking import Packed, Unpacker
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
-from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position
 
 PRUNE_AT = 1024  # batches held before those that others acknowledged are looked for
 
@@ -122,15 +122,13 @@ class LocalConsumer:
                 sizes[position] = size
         self.service.acknowledgements += len(asked)
 
-        def done(refused: str, error: StoreError | None) -> None:
+        def done(error: MagnetarError | None) -> None:
             if stored.done():
                 return
-            if error is None and not refused:
+            if error is None:
                 stored.set_result(None)
                 return
-            stored.set_exception(
-                InvalidValue(refused) if error is None else StorageFailed(f"the acknowledgement could not be stored: {error}")
-            )
+            stored.set_exception(error)
             stored.exception()  # whoever does not wait for it need not hear of it
 
         rest = self.topic.acknowledgements.acknowledge_each(self.subscription, self.consumer, asked, done, sizes)

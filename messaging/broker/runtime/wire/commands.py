@@ -247,7 +247,7 @@ def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
         stats = pb.ConsumerStatsResponse(request_id=body.request_id, error_code=code, error_message=message)
         return frames.command(pb.Command.CONSUMER_STATS_RESPONSE, consumer_stats_response=stats)
     if kind == pb.Command.ACK:
-        return command_consumer.ack_response(body.consumer_id, body.request_id, message)
+        return command_consumer.ack_response(body.consumer_id, body.request_id, error)
     return frames.error(body.request_id, code, message)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursors.ack_sets import clipped
 from messaging.broker.core.cursors.ack_validation import MessageAck, signed
@@ -14,7 +16,7 @@ from messaging.broker.core.turns.command_costs import REDELIVERED_A_UNIT
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
-from messaging.broker.runtime.topics.subscriptions.acknowledgements import GONE, AckDone, AfterReading
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading, subscription_gone
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
@@ -22,12 +24,12 @@ from messaging.broker.runtime.wire.schemas import given_schema, role_of
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.broker.runtime.wire.topic_lists import found_by_looking
-from messaging.errors import ConsumerNotFound, InvalidValue, NotAllowed, SubscriptionInUse
+from messaging.errors import ConsumerNotFound, InvalidValue, MagnetarError, NotAllowed, SubscriptionInUse
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
-from messaging.storage.ledger_store import EARLIEST, LATEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, LATEST, Position
 from messaging.times import time_text
 
 _MAX = 2**63 - 1
@@ -138,11 +140,11 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     done = _ack_answer(connection, body)
     attached = connection.endpoints.consumers.get(body.consumer_id)
     if attached is None:
-        done(GONE, None)
+        done(subscription_gone())
         return None
     topic, subscription, consumer = attached
     if body.txnid_least_bits or body.txnid_most_bits:
-        done("transactions are not served yet", None)
+        done(NotAllowed("transactions are not served yet"))
         return None
     asked = [
         MessageAck(_position(message_id), message_id.ack_set) if message_id.ack_set else MessageAck(_position(message_id))
@@ -152,7 +154,7 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
         service.acknowledgements += len(asked)
         return topic.acknowledgements.acknowledge_each(subscription, consumer, asked, done)
     if subscription.kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or len(asked) != 1:
-        done("a cumulative acknowledgement takes one message id, and no Shared or Key_Shared subscription", None)
+        done(NotAllowed("a cumulative acknowledgement takes one message id, and no Shared or Key_Shared subscription"))
         return None
     return topic.acknowledgements.acknowledge_up_to(subscription, consumer, asked[0], done)
 
@@ -166,19 +168,17 @@ def _ack_answer(connection: Connection, body: pb.Ack) -> AckDone:
     """Sends the response if one is requested."""
     wanted, consumer_id, request_id = body.HasField("request_id"), body.consumer_id, body.request_id
 
-    def answer(refused: str, error: StoreError | None) -> None:
+    def answer(error: MagnetarError | None) -> None:
         if wanted:
-            connection.send(ack_response(consumer_id, request_id, refused, error))
+            connection.send(ack_response(consumer_id, request_id, error))
 
     return answer
 
 
-def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreError | None = None) -> bytes:
+def ack_response(consumer_id: int, request_id: int, error: MagnetarError | None) -> bytes:
     response = pb.AckResponse(consumer_id=consumer_id, request_id=request_id)
     if error is not None:
-        response.error, response.message = pb.PersistenceError, f"the acknowledgement could not be stored: {error}"
-    elif refused:
-        response.error, response.message = pb.ServiceNotReady if refused == GONE else pb.NotAllowedError, refused
+        response.error, response.message = cast(Any, error.wire_code), error.message
     return frames.command(pb.Command.ACK_RESPONSE, ack_response=response)
 
 

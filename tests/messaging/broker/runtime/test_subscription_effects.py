@@ -67,7 +67,7 @@ class Held:
         return Position(self.topic.ledger_list.last.ledger_id, entry_id)
 
 
-def ignored(refused: str, error: Exception | None) -> None: ...
+def ignored(error: Exception | None) -> None: ...
 
 
 def acknowledge(held: Held) -> None:

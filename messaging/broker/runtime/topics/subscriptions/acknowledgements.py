@@ -28,15 +28,12 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.broker.runtime.topics.topic_context import TopicContext
-from messaging.errors import QuotaExceeded, StorageFailed
+from messaging.errors import InvalidValue, MagnetarError, NotReady, QuotaExceeded, StorageFailed
 from messaging.storage.ledger_store import Position, StoreError
 
-# Called once, when everything is durable: the reason for a refusal ("" if nothing was refused), and the error of the store.
-AckDone = Callable[[str, StoreError | None], None]
+# Called once, when everything is durable: with the failure of the store, or why the first id that was refused was.
+AckDone = Callable[[MagnetarError | None], None]
 AfterReading = Coroutine[Any, Any, None] | None  # the remaining work if batch sizes must be read first
-
-GONE = "the subscription was closed or moved meanwhile: acknowledge again"
-
 
 EXPIRED_AT_ONCE = 100  # subscriptions whose changes share a commit
 
@@ -49,6 +46,11 @@ class AcknowledgedTopic(TopicContext, Protocol):
 
     @property
     def subscriptions(self) -> TopicSubscriptions: ...
+
+
+def subscription_gone() -> NotReady:
+    """The refusal of what comes after the consumer was closed or while its topic moves."""
+    return NotReady("the subscription was closed or moved meanwhile: acknowledge again")
 
 
 class AckRequest(NamedTuple):
@@ -154,7 +156,7 @@ class Acknowledgements:
         done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
         """
         if self._topic.closed is not None:
-            done(GONE, None)
+            done(subscription_gone())
             return None
         request = AckRequest(
             self._topic,
@@ -169,7 +171,7 @@ class Acknowledgements:
         if checked.unknown:
             self._topic.cursor_changes.finish_all(subscription, deltas, None)
             return self._acknowledge_after_reading(request, checked.unknown, refused, done)
-        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(refused, error))
+        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(_outcome(error, refused)))
         return None
 
     async def _acknowledge_after_reading(
@@ -177,16 +179,17 @@ class Acknowledgements:
     ) -> None:
         asked, unread = await request.read_sizes(unknown)
         if request.gone:
-            done(GONE, None)
+            done(subscription_gone())
             return
         subscription = request.subscription
         deltas, refused = request.apply(check_individual(asked, self._topic.ledger_list, subscription.cursor, request.size_of))
-        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(refused_before or refused or unread, error))
+        why = refused_before or refused or unread
+        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(_outcome(error, why)))
 
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
         """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
         if self._topic.closed is not None:
-            done(GONE, None)
+            done(subscription_gone())
             return None
         request = AckRequest(self._topic, subscription, consumer, self._topic.services.clock_ms(), {}, subscription.resets)
         return self._acknowledge_up_to(request, asked, done)
@@ -196,18 +199,18 @@ class Acknowledgements:
         if checked is None:
             return self._acknowledge_up_to_after_reading(request, asked, done)
         if isinstance(checked, str):
-            done(checked, None)
+            done(InvalidValue(checked))
             return None
         deltas, refused = request.apply_up_to(checked)
-        self._topic.cursor_changes.finish_all(request.subscription, deltas, lambda error: done(refused, error))
+        self._topic.cursor_changes.finish_all(request.subscription, deltas, lambda error: done(_outcome(error, refused)))
         return None
 
     async def _acknowledge_up_to_after_reading(self, request: AckRequest, asked: MessageAck, done: AckDone) -> None:
         known, unread = await request.read_sizes([asked])
         if request.gone:
-            done(GONE, None)
+            done(subscription_gone())
         elif not known:
-            done(unread, None)
+            done(InvalidValue(unread))
         else:
             self._acknowledge_up_to(request, asked, done)
 
@@ -283,6 +286,12 @@ class Acknowledgements:
         return len(chunks)
 
 
+def _outcome(error: StoreError | None, refused: str) -> MagnetarError | None:
+    if error is not None:
+        return StorageFailed(f"the acknowledgement could not be stored: {error}")
+    return InvalidValue(refused) if refused else None
+
+
 class NoAcknowledgements:
     """Of a topic that keeps no messages: an acknowledgement means nothing and is answered at once."""
 
@@ -299,11 +308,11 @@ class NoAcknowledgements:
         done: AckDone,
         sizes: dict[Position, int] | None = None,
     ) -> AfterReading:
-        done("", None)
+        done(None)
         return None
 
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
-        done("", None)
+        done(None)
         return None
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
