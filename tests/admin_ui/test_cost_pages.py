@@ -64,7 +64,7 @@ def test_what_was_used_is_said_in_a_unit_that_shows_it_and_in_the_language_of_th
         assert said in little
     german = browse("owner")
     german.post("/language", {"language": "de"})
-    assert "Publizierte Nachrichten 3 Millionen Nachrichten" in costs(german)
+    assert "Veröffentlichte Nachrichten 3 Millionen Nachrichten" in costs(german)
     assert "35,70 EUR" in costs(german) and "40 Nachrichten" in costs(german, first="2026-04-01", last="2026-04-02", by="topic")
 
 

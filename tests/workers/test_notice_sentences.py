@@ -39,7 +39,7 @@ GERMAN = {
     sentences.spend_cap(*CAP).text: (
         "Der Mandant acme hat im März 2026 931,20 EUR ausgegeben (Verbrauch bis 2026-03-04 15:30 UTC, vor Guthaben und Steuer), "
         "also mindestens 80 % der Ausgabengrenze von 1.070,50 EUR, die der Mandant gesetzt hat. Bei 100 % werden Producer "
-        "abgelehnt, und was gespeichert ist, kann gelesen werden."
+        "abgelehnt, und was gespeichert ist, kann empfangen werden."
     ),
     sentences.mail_limit("", 5, date(2026, 3, 4)).title: "Heute wird keine E-Mail mehr gesendet",
     sentences.silenced(AT): "nicht gesendet: stummgeschaltet bis 2026-03-04 15:30 UTC",

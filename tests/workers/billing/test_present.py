@@ -52,11 +52,11 @@ def test_an_invoice_is_in_the_language_that_is_in_use() -> None:
     assert [name for name, _ in shown.facts] == ["Nummer", "Datum", "Zeitraum (UTC)", "Fällig"]
     assert shown.customer == ("acme", "Steuernummer 7")
     (line,) = shown.lines
-    assert (line.title, line.quantity, line.amount) == ("Publizierte Bytes", "1.500 GiB", "1.234,50")
+    assert (line.title, line.quantity, line.amount) == ("Veröffentlichte Bytes", "1.500 GiB", "1.234,50")
     assert line.detail == "2026-03-01 00:00 bis 2026-04-01 00:00; 1.490 zu je 0,5 EUR; 10 GiB im Monat enthalten"
     assert shown.sums == (("Zwischensumme", "1.234,50 EUR"), ("Guthaben: Welcome", "-50,00 EUR"), ("USt 19,5 %", "230,98 EUR"))
     assert shown.payment == "Bitte zahlen Sie 1.415,48 EUR bis zum 2026-04-16 unter Angabe von 2026-000001."
-    assert shown.shares == (("Publizierte Bytes", "kein Namespace", "1.500 GiB", "1.234,50"),)
+    assert shown.shares == (("Veröffentlichte Bytes", "kein Namespace", "1.500 GiB", "1.234,50"),)
     assert '<html lang="de">' in html and "Beschreibung" in html and "Description" not in html
     assert present(document()).heading == "Invoice" and "Description" in invoice_html(document())
 

@@ -92,25 +92,25 @@ def test_policies_are_shown_and_searched_in_the_language_of_the_reader() -> None
             "topic t accepts no messages: the backlog of 2 bytes has reached the limit of 1 bytes: consume it, delete a "
             "subscription, or raise the quota",
             "das Topic t nimmt keine Nachrichten an: der Rückstand von 2 Bytes hat die Grenze von 1 Bytes erreicht: "
-            "konsumieren Sie ihn, löschen Sie eine Subscription, oder heben Sie die Grenze an",
+            "Arbeiten Sie ihn ab, löschen Sie eine Subscription, oder heben Sie die Grenze an",
         ),
         (
             "4 clients were refused. Topic t has a schema, and producers without one are refused (schema_enforced): use "
             "the schema.",
             "4 Clients wurden abgelehnt. Das Topic t hat ein Schema, und Producer ohne eines werden abgelehnt (schema_enforced): "
-            "benutzen Sie das Schema.",
+            "Benutzen Sie das Schema.",
         ),
         (
             "Delivery is at the limit of the topic: dispatch_rate allows 1,000 messages and 5 bytes a second. What exceeds it is "
             "dropped. 1 message was dropped since the subscription was made.",
             "Die Zustellung ist an der Grenze, die auf der Ebene Topic gesetzt ist: dispatch_rate erlaubt 1.000 Nachrichten und "
-            "5 Bytes in der Sekunde. Was darüber hinausgeht, wird verworfen. 1 Nachricht wurde verworfen, seit es die "
+            "5 Bytes pro Sekunde. Was darüber hinausgeht, wird verworfen. 1 Nachricht wurde verworfen, seit es die "
             "Subscription gibt.",
         ),
         (
             "tenant acme has 5 topics, which is max_topics_per_tenant = 5, set on the tenant: delete unused ones, or "
             "raise it there",
-            "Mandant acme hat 5 Topics, das ist max_topics_per_tenant = 5, gesetzt auf der Ebene Mandant: löschen Sie unbenutzte, "
+            "Mandant acme hat 5 Topics, das ist max_topics_per_tenant = 5, gesetzt auf der Ebene Mandant: Löschen Sie unbenutzte, "
             "oder heben Sie die Grenze dort an",
         ),
     ],
