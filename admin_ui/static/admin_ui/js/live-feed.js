@@ -6,10 +6,13 @@
 //   away        the web process reports that the broker is not responding
 //   lost        the connection to the web process is gone; trying again
 //   refused     the web process does not let us in: reload to see why
+// A page that nobody has seen for HIDDEN_MS lets go of its connection, and has it again at once when it is seen: the broker is not
+// asked every second for a forgotten tab.
 
 import { apply, Gap } from "./live-state.js";
 
 const STALE_MS = 3_500;
+const HIDDEN_MS = 60_000; // who looks elsewhere for a moment finds the last two minutes drawn without a gap
 const RETRY_MS = [500, 1_000, 2_000, 4_000, 8_000];
 const REFUSED = new Set([4401, 4403, 4404]);
 const feeds = new Map();
@@ -27,6 +30,8 @@ class LiveFeed extends EventTarget {
   #retries = 0;
   #last_ms = 0;
   #retryTimer = 0;
+  #restTimer = 0;
+  #resting = false;
   #watched = null; // short names of topics, of a feed that is told which
 
   constructor(path) {
@@ -37,6 +42,8 @@ class LiveFeed extends EventTarget {
     addEventListener("pagehide", () => this.#socket?.close());
     addEventListener("pageshow", (event) => event.persisted && this.#open());
     addEventListener("online", () => this.#now());
+    document.addEventListener("visibilitychange", () => this.#seen());
+    this.#seen(); // a page that was opened behind others
   }
 
   /** Says which topics a feed is of whose path has `watch`. */
@@ -51,6 +58,7 @@ class LiveFeed extends EventTarget {
 
   #open() {
     clearTimeout(this.#retryTimer);
+    this.#socket?.close();
     const url = new URL(this.path, location.href);
     url.protocol = url.protocol.replace("http", "ws");
     const socket = new WebSocket(url);
@@ -90,8 +98,22 @@ class LiveFeed extends EventTarget {
     this.#retryTimer = setTimeout(() => this.#open(), wait * (0.75 + Math.random() / 2));
   }
 
+  #seen() {
+    clearTimeout(this.#restTimer);
+    if (document.hidden) this.#restTimer = setTimeout(() => this.#rest(), HIDDEN_MS);
+    else if (this.#resting) this.#open();
+    this.#resting = false;
+  }
+
+  #rest() {
+    this.#resting = this.standing.kind !== "refused";
+    clearTimeout(this.#retryTimer);
+    this.#socket?.close();
+    this.#socket = null;
+  }
+
   #now() {
-    if (!this.#socket && this.standing.kind === "lost") this.#open();
+    if (!this.#socket && !this.#resting && this.standing.kind === "lost") this.#open();
   }
 
   #watch() {

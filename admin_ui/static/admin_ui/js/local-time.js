@@ -2,6 +2,7 @@
 // logs and other people's pages do. The server is told the zone of the browser, so that forms take times in it.
 
 import { ago, clock, moment } from "./format.js";
+import { whileSeen } from "./seen.js";
 import { say } from "./words.js";
 
 function show(root) {
@@ -22,5 +23,5 @@ function show(root) {
 const ofBrowser = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (ofBrowser) document.cookie = `time_zone=${ofBrowser}; path=/; max-age=31536000; samesite=lax`;
 show(document);
-setInterval(() => show(document), 10_000);
+whileSeen(() => show(document), 10_000);
 document.addEventListener("htmx:afterSettle", (event) => show(event.target));

@@ -1,6 +1,7 @@
 // <table data-marks-source="/..."> has rows with [data-mark-of="name"]: the badge of the most urgent problem there, asked for when the page
 // is shown and every ten seconds from then on. [data-marks-note] says when it is unknown.
 
+import { whileSeen } from "./seen.js";
 import { say } from "./words.js";
 
 for (const table of document.querySelectorAll("[data-marks-source]")) {
@@ -17,7 +18,6 @@ for (const table of document.querySelectorAll("[data-marks-source]")) {
     if (note && note.textContent !== away) note.textContent = away;
   };
   const ask = async () => {
-    if (document.hidden) return;
     try {
       const response = await fetch(table.dataset.marksSource, { headers: { Accept: "application/json" } });
       const { marks, away } = await response.json();
@@ -27,5 +27,5 @@ for (const table of document.querySelectorAll("[data-marks-source]")) {
     }
   };
   ask();
-  setInterval(ask, 10_000);
+  whileSeen(ask, 10_000);
 }

@@ -1,8 +1,10 @@
 // What htmx asks for again and again says when it could not be had: it fades, a notice above it says since when it is not of now, and both
 // go once it is. [data-as-of="id"] says as of when the element of that id is. A console that hangs is not waited for longer than WAIT_MS.
 // What has data-aside is no part of what the page shows: it says nothing of this.
+// A page that nobody sees asks for nothing, and for all of it at once when it is seen again; but work that has begun ("load delay") goes on.
 
 import { clock } from "./format.js";
+import { whenSeen } from "./seen.js";
 import { say } from "./words.js";
 
 const WAIT_MS = 15_000;
@@ -31,6 +33,20 @@ function told(element) {
   const label = document.querySelector(`[data-as-of="${CSS.escape(element.id)}"]`);
   if (label) label.textContent = say("as of {0}", clock(stateOf(element.getAttribute("hx-get").split("?")[0], element).atMs));
 }
+
+const put_off = new Map(); // element -> asks for it
+document.addEventListener("htmx:confirm", (event) => {
+  const { elt, issueRequest } = event.detail, trigger = elt.getAttribute("hx-trigger") ?? "";
+  if (!document.hidden || !trigger.includes("every") || trigger.startsWith("load delay")) return;
+  event.preventDefault();
+  put_off.set(elt, issueRequest);
+});
+
+whenSeen(() => {
+  const asks = [...put_off];
+  put_off.clear();
+  for (const [element, ask] of asks) if (element.isConnected) ask();
+});
 
 document.addEventListener("htmx:configRequest", (event) => {
   if (polls(event.detail.elt)) event.detail.timeout = WAIT_MS;
