@@ -36,6 +36,7 @@ class State:
 
 NO_CONSUMER = State(gettext_lazy("NO CONSUMER"), "", gettext_lazy("No consumer is connected to this subscription."))
 
+TOLD_BY_ITSELF = frozenset({Kind.PRODUCERS_HELD, Kind.UNREAD})  # of the topic page
 NOTHING_TO_EXPLAIN = frozenset({"delivering", "nothing_to_deliver"})
 
 
@@ -83,9 +84,14 @@ class SubscriptionRow:
     explanation: str  # what holds delivery back, and what to do; "" if nothing does, or it is unknown
 
     @property
+    def told(self) -> str:
+        """`explanation`, or else what the marks of its problems mean."""
+        return self.explanation or " ".join(str(state.meaning) for state in self.states if state.kind)
+
+    @property
     def held_by(self) -> str:
-        """`explanation`, or else what its marks mean, so that no list denies what another one marks."""
-        return self.explanation or " ".join(str(state.meaning) for state in self.states)
+        """The same, or that nobody is connected, so that no list denies what another one marks."""
+        return self.told or " ".join(str(state.meaning) for state in self.states)
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,7 @@ class TopicView:
     subscriptions: list[SubscriptionRow] = field(default_factory=list)
     partitions: list[PartitionRow] = field(default_factory=list)
     publishing_held: list[str] = field(default_factory=list)  # why producers are refused, of each partition where they are
+    marks: list[State] = field(default_factory=list)  # of problems of the topic itself, beside those that have texts of their own
 
     @property
     def consumers(self) -> list[ConsumerRow]:
@@ -117,6 +124,7 @@ def topic_view(stats: Json) -> TopicView:
         _subscriptions(stats),
         [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
         [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
+        [mark_state(kind) for kind in _marked(stats) if kind not in TOLD_BY_ITSELF],
     )
 
 
@@ -202,10 +210,15 @@ def _explanation(one: Json) -> str:
 
 def _states(one: Json) -> list[State]:
     """The marks of its problems, which lists of problems have, too; and that nobody is connected, where that is none."""
-    kinds = sorted((kind for kind in one.get("problems") or () if kind in MARKS), key=ORDER.__getitem__)
+    kinds = _marked(one)
     states = [mark_state(kind) for kind in kinds]
     alone = one.get("deliveryHealth") in ("idle", "abandoned") and Kind.NO_CONSUMER not in kinds
     return [*states, *([NO_CONSUMER] if alone else [])]
+
+
+def _marked(one: Json) -> list[str]:
+    """The kinds of its problems, in order, without those of a later release."""
+    return sorted((kind for kind in one.get("problems") or () if kind in MARKS), key=ORDER.__getitem__)
 
 
 def mark_state(kind: str) -> State:

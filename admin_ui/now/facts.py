@@ -14,6 +14,7 @@ from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
+from messaging.protocol.names import TopicName
 from tenants.access import Actor
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
@@ -51,6 +52,25 @@ def alerts(tenants: list[str] | QuerySet[Tenant, str]) -> tuple[list[Problem], d
         looked_at = rules.filter(looked_at__isnull=False).order_by("looked_at").values_list("looked_at", flat=True).first()
     late = looked_at is not None and timezone.now() - looked_at > LOOKED_AT
     return firing, looked_at if late else None
+
+
+def alerts_of(actor: Actor, name: TopicName, subscription: str = "") -> list[Problem]:
+    """The rules that fire about a topic; with a subscription those that are about it, or about whichever is worst. Within the scope
+    of the tenant."""
+    if not actor.may(Action.OPERATE, Resource(name.tenant)):
+        return []
+    rules = AlertRule.objects.filter(firing=True)
+    if subscription:
+        rules = rules.filter(subscription__in=("", subscription))
+    topics = {str(name), str(name.base)}
+    firing = [rule for rule in rules.order_by("above_since", "id")[:ALERTS_MAX] if _fires_for(rule, topics)]
+    return [_alert(rule) for rule in firing]
+
+
+def _fires_for(rule: AlertRule, topics: set[str]) -> bool:
+    if not rule.is_pattern:
+        return rule.topic in topics
+    return any(standing.firing and topic in topics for topic, standing in rule.by_topic)
 
 
 # What a rule measures, as one says it, and the form of its figures.

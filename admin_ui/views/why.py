@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpResponse
@@ -9,6 +10,8 @@ from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.now.facts import alerts_of
+from admin_ui.now.rows import row as problem_row
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.views.topics import look, topic_name
@@ -18,6 +21,7 @@ from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN, TO
 from messaging.adminrpc.topics import PartitionsGet
 from messaging.errors import MagnetarError, NotFound
 from messaging.limits.sizes import NAME_BYTES_MAX
+from messaging.problems.order import Problem, rank
 from messaging.problems.steps import Step
 from messaging.protocol.names import TopicName
 from tenants.masking import masks_of
@@ -39,7 +43,8 @@ def subscription_why(request: ConsoleRequest, tenant: str, namespace: str, topic
         explained, state["away"] = _told(lambda rpc: rpc.call(SUBSCRIPTIONS_EXPLAIN, asked))
         if explained is not None:
             rows = Place(request.actor, name, [tenant, namespace, topic], subscription).rows(explained.steps, explained.held_at)
-            state |= {"held": _held(rows), "rows": rows, "health": explained.health, "of_consumer": _of_consumer(rows, chosen)}
+            state |= _verdict(request, rows, [*explained.problems, *alerts_of(request.actor, name, subscription)])
+            state |= {"health": explained.health, "of_consumer": _of_consumer(rows, chosen)}
     return show(
         request,
         "pages/why.html",
@@ -57,14 +62,14 @@ def subscription_why(request: ConsoleRequest, tenant: str, namespace: str, topic
 def topic_why(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """What keeps producers from publishing; and each subscription with its sentence."""
     name = topic_name(tenant, namespace, topic)
-    state = look(name) | {"rows": [], "held": None}
+    state = look(name) | {"rows": [], "held": None, "problems": []}
     listed = [] if state["stats"] is None else _held_first([(row.name, row) for row in state["stats"].subscriptions])
     state |= {"subscriptions": listed[:LISTED_MAX], "more_subscriptions": max(0, len(listed) - LISTED_MAX)}
     if not state["partitions"] and not state["away"]:
         explained, state["away"] = _told(lambda rpc: rpc.call(TOPICS_EXPLAIN, TopicExplain(topic=str(name))))
         if explained is not None:
             rows = Place(request.actor, name, [tenant, namespace, topic]).rows(explained.steps, explained.held_at)
-            state |= {"held": _held(rows), "rows": rows}
+            state |= _verdict(request, rows, [*explained.problems, *alerts_of(request.actor, name)])
     return show(
         request,
         "pages/why.html",
@@ -79,7 +84,7 @@ def topic_why(request: ConsoleRequest, tenant: str, namespace: str, topic: str) 
 def _asked(name: TopicName) -> dict[str, Any]:
     """How many partitions the topic has, if it is a partitioned one. 404 if there is no such topic."""
     found, away = _told(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name))))
-    return {"partitions": found.partitions if found is not None else None, "away": away, "rows": [], "held": None}
+    return {"partitions": found.partitions if found is not None else None, "away": away, "rows": [], "held": None, "problems": []}
 
 
 def _told(call: Any) -> tuple[Any, str]:
@@ -92,8 +97,15 @@ def _told(call: Any) -> tuple[Any, str]:
         return None, sentence(broker.why(error))
 
 
-def _held(rows: list[StepRow]) -> StepRow | None:
-    return next((row for row in rows if row.is_held), None)
+def _verdict(request: ConsoleRequest, steps: list[StepRow], problems: list[Problem]) -> dict[str, Any]:
+    """The step at which messages are now, and what is wrong for longer than a moment, as Now says it."""
+    held = next((row for row in steps if row.is_held), None)
+    rows = [problem_row(problem, request.actor) for problem in sorted(problems, key=rank)]
+    rows = [replace(each, links=[link for link in each.links if link.url != request.path]) for each in rows]
+    look = "bad" if any(each.mark.serious for each in rows) else "warn" if rows else ""
+    if not look and held is not None:
+        look = held.badge.removeprefix("badge-")
+    return {"held": held, "rows": steps, "problems": rows, "look": look if look in ("bad", "warn") else ""}
 
 
 def _partitions(name: TopicName, subscription: str) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from msgspec import Meta
 
 from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
+from messaging.problems.order import Problem
+
+Problems = Annotated[list[Problem], Meta(description="What is wrong with it for longer than a moment, as the page Now lists it.")]
 
 
 class SubscriptionExplain(Request, kw_only=True):
@@ -47,10 +50,11 @@ class TopicExplain(Request, kw_only=True):
 
 
 class TopicExplained(Answer, kw_only=True):
-    """Why what producers send is refused, or held."""
+    """Why what producers send is refused, or held. `problems` are in order."""
 
     held_at: Annotated[str, Meta(description="The step at which it is; empty: nothing stands in the way.")]
     steps: list[ExplainStep]
+    problems: Problems = msgspec.field(default_factory=list)
 
 
 class SubscriptionExplained(Answer, kw_only=True):
@@ -68,6 +72,7 @@ class SubscriptionExplained(Answer, kw_only=True):
     steps: Annotated[list[ExplainStep], Meta(description="All that a message passes, from its producer on.")] = msgspec.field(
         default_factory=list
     )
+    problems: Problems = msgspec.field(default_factory=list)
 
 
 class MessageTrace(Request, kw_only=True):

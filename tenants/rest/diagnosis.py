@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -51,3 +52,4 @@ def _hide_keys(explained: SubscriptionExplained) -> None:
             name = repr(finding.key)
             finding.sentence, finding.key = finding.sentence.replace(name, MASK), MASK
             explained.sentence = explained.sentence.replace(name, MASK)
+            explained.problems = [replace(each, sentence=each.sentence.replace(name, MASK)) for each in explained.problems]

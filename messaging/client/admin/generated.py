@@ -1553,6 +1553,7 @@ class SubscriptionExplained(TypedDict):
     read_position: str
     held_at: str
     steps: list[ExplainStep]
+    problems: list[Problem]
 
 
 class SubscriptionShape(TypedDict):
@@ -1634,6 +1635,7 @@ class TokenIssuerShape(TypedDict):
 class TopicExplained(TypedDict):
     held_at: str
     steps: list[ExplainStep]
+    problems: list[Problem]
 
 
 class TopicProperties(TypedDict):

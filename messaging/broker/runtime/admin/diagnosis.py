@@ -23,6 +23,7 @@ from messaging.broker.core.diagnosis.steps import StepLook, delivery_steps, held
 from messaging.broker.core.diagnosis.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.fewer_copies import problems_of_topic
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.admin.publish_state import publish_state
 from messaging.broker.runtime.broker import Broker
@@ -62,11 +63,11 @@ class DiagnosisHandlers:
         topic = await plain_topic(self._broker, request.topic)
         subscription = topic.subscriptions.named(request.subscription)
         state = topic.consumers.delivery_state(subscription)
-        findings = explain(subscription, state)
+        findings, verdict = explain(subscription, state), judge_delivery(subscription, state)
         published = publish_steps(publish_state(self._broker, topic))
         idle_since_ms = topic.idle.subscription_ms(subscription.name) if subscription.durable else None
         return SubscriptionExplained(
-            health=judge_delivery(subscription, state).health,
+            health=verdict.health,
             sentence=findings[0].sentence,
             remedy=findings[0].remedy,
             findings=[_finding(finding) for finding in findings],
@@ -78,13 +79,16 @@ class DiagnosisHandlers:
             read_position=_text(subscription.read_position),
             held_at=held_at(findings, published),
             steps=[_step(look) for look in (*published, *delivery_steps(subscription, state, findings, idle_since_ms))],
+            problems=self._broker.problems.of_subscription(topic, subscription, state, verdict),
         )
 
     @answers(TOPICS_EXPLAIN)
     async def explain_topic(self, request: TopicExplain) -> TopicExplained:
         """Raises `TopicNotFound`, `NotAllowed` for a partitioned topic."""
-        looks = publish_steps(publish_state(self._broker, await plain_topic(self._broker, request.topic)))
-        return TopicExplained(held_at=publishing_held_at(looks), steps=[_step(look) for look in looks])
+        topic = await plain_topic(self._broker, request.topic)
+        looks = publish_steps(publish_state(self._broker, topic))
+        problems = problems_of_topic(self._broker, topic)
+        return TopicExplained(held_at=publishing_held_at(looks), steps=[_step(look) for look in looks], problems=problems)
 
     @answers(MESSAGES_TRACE)
     async def trace(self, request: MessageTrace) -> MessageTraced:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.kinds import Kind
-from messaging.problems.order import Problem
+from messaging.problems.order import Problem, rank
 from messaging.storage.bookie_store import BookieStore
 
 REMEDY = "whoever runs the platform has to start bookies: runbook MagnetarTooFewBookies"
@@ -43,3 +44,21 @@ async def problems_of_copies(broker: Broker, slices: TurnSlices) -> dict[str, li
         )
         found.setdefault(tenant, []).append(problem)
     return found
+
+
+def problems_of_topic(broker: Broker, topic: Topic) -> list[Problem]:
+    """What is wrong with a loaded topic itself now, in order: that it gets fewer copies is told of its namespace in lists."""
+    found, since_ms = broker.problems.of_topic(topic), degraded_since_ms(broker).get(topic.ledger.writing_to)
+    if since_ms is None:
+        return found
+    name = topic.name
+    few = Problem(
+        kind=Kind.FEWER_COPIES,
+        sentence="What is published here gets fewer copies than it should, because too few bookies answer.",
+        remedy=REMEDY,
+        since_ms=since_ms,
+        tenant=name.tenant,
+        namespace=str(name.namespace),
+        topic=topic.text,
+    )
+    return sorted([*found, few], key=rank)

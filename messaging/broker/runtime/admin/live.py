@@ -22,12 +22,14 @@ from messaging.adminrpc.topics import (
     TopicsRankedAsked,
 )
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.fewer_copies import degraded_since_ms
 from messaging.broker.runtime.admin.namespaces import present_namespace
 from messaging.broker.runtime.admin.stats import live_stats
 from messaging.broker.runtime.admin.stats.ranking import FIGURES, combined, in_order
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.listing import page_of_topics
 from messaging.errors import InvalidValue, TopicNotFound
+from messaging.problems.kinds import Kind, worst
 from messaging.protocol.names import PERSISTENT, parse_topic
 from messaging.protocol.system_topics import CHANGE_EVENTS, without_system_topics
 
@@ -116,6 +118,7 @@ class LiveHandlers:
     async def _rows(self, names: list[str], *, whole: bool = True) -> list[TopicLive]:
         """`whole`: it is all of a namespace, whose topics are loaded if there are few."""
         rows, load = [], whole and len(names) <= LIVE_LOAD_MAX
+        few = degraded_since_ms(self._broker)
         for text in names:
             topic, name = self._broker.topics.loaded.get(text), parse_topic(text)
             if topic is None and load and name.persistent and await self._broker.owners.serves(name):
@@ -125,6 +128,8 @@ class LiveHandlers:
                     continue
             problem = self._broker.problems.worst_of(text)
             if topic is not None:
+                if topic.ledger.writing_to in few:
+                    problem = worst([*([problem] if problem else []), Kind.FEWER_COPIES])
                 rows.append(live_stats.live(topic, problem))
             else:
                 rows.append(live_stats.not_loaded(text, problem) if name.persistent else live_stats.nothing(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from messaging.broker.core.diagnosis.publish_steps import PublishState
 from messaging.broker.runtime.admin.fewer_copies import degraded_since_ms
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.problems.topic_signs import held_by_quota
 from messaging.broker.runtime.topics.producers.publisher import Publisher
 from messaging.broker.runtime.topics.topic import Topic
 
@@ -32,7 +33,7 @@ def publish_state(broker: Broker, topic: Topic) -> PublishState:
         tenant_bytes_max=0 if stored is None else stored.limit,
         tenant_full="" if stored is None else stored.refusal(1),
         quota=None if quota is None else quota.quota,
-        quota_held="" if quota is None else quota.held(),
+        quota_held=held_by_quota(topic),
         rate_waits=None if limits is None else limits.waits,
         rate_blocked_by=None if limits is None else limits.blocked_by,
         parked=[] if limits is None else [producer.name for producer in topic.producers if limits.parked_bytes(producer)],

@@ -6,12 +6,11 @@ import heapq
 from collections.abc import Callable
 
 from messaging.broker.core.diagnosis.delivery_health import judge_delivery
-from messaging.broker.core.diagnosis.problems import Sign, is_quiet, signs_of_abandoned, signs_of_subscription, signs_of_topic
-from messaging.broker.core.non_persistent import NonPersistentSubscription
+from messaging.broker.core.diagnosis.problems import Sign, signs_of_abandoned
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, KnownProblems, TopicProblems
+from messaging.broker.runtime.problems.topic_signs import is_calm, problem_of, subscription_signs, topic_signs
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
@@ -20,7 +19,6 @@ from messaging.protocol.system_topics import is_system_topic
 
 # Of one subscription, in units of `core/turns/command_costs.py`; to judge it costs one more for each of its consumers.
 GLANCE_COST, JUDGE_COST = 4, 110
-SENTENCE_LENGTH_MAX = 500
 FOR_A_WHILE = frozenset({Kind.PUBLISH_THROTTLED, Kind.DISPATCH_THROTTLED})  # reached again and again: reached all the time
 FOR_A_WHILE_MS = 30_000
 
@@ -55,21 +53,18 @@ class TopicLook:
                 self.ended = True
             else:
                 subscription = self._subscriptions.pop()
-                is_calm = not isinstance(subscription, NonPersistentSubscription) and is_quiet(subscription)
-                cost = GLANCE_COST + (0 if is_calm else JUDGE_COST + len(subscription.consumers))
+                calm = is_calm(subscription)
+                cost = GLANCE_COST + (0 if calm else JUDGE_COST + len(subscription.consumers))
                 await slices.spend(cost)
                 # It may have been deleted since the look began.
-                if not is_calm and topic.closed is None and topic.subscriptions.table.get(subscription.name) is subscription:
+                if not calm and topic.closed is None and topic.subscriptions.table.get(subscription.name) is subscription:
                     self._judge(subscription)
             spent += cost
         return spent
 
     def _judge(self, subscription: Subscription) -> None:
-        topic, members = self.topic, (self.topic.rates or QUIET).members
-        state = topic.consumers.delivery_state(subscription)
-        verdict = judge_delivery(subscription, state)
-        grows, idle_ms = members.grows(subscription), topic.idle.subscription_ms(subscription.name)
-        for sign in signs_of_subscription(subscription, state, verdict, grows=grows, idle_since_ms=idle_ms):
+        state = self.topic.consumers.delivery_state(subscription)
+        for sign in subscription_signs(self.topic, subscription, state, judge_delivery(subscription, state)):
             self._add(sign, subscription.name)
 
     def _cost_of_topic(self) -> int:
@@ -80,19 +75,10 @@ class TopicLook:
         return GLANCE_COST + len(topic.subscriptions.table) + len(topic.ledger_list.ids)
 
     def _look_at_topic(self) -> None:
-        topic = self.topic
-        if topic.closed is not None:
+        if self.topic.closed is not None:
             return
-        quota, limits, now_ms = topic.publisher.quota, topic.publisher.limits, self._now_ms()
-        for sign in signs_of_topic(
-            held=quota.held() if quota is not None and not len(topic.producers) else "",
-            throttled_by=None if limits is None else limits.blocked_by,
-            name=topic.name.base.local,
-            last_published_ms=topic.publisher.last_published_ms,
-            producers=len(topic.producers),
-            unread=topic.keeps_messages and not topic.subscriptions.table and not self._retains(),
-            now_ms=now_ms,
-        ):
+        now_ms = self._now_ms()
+        for sign in topic_signs(self.topic, now_ms):
             self._add(sign, "")
         for key, last_ms in self._throttled_before.items():
             before = self._before.get(key)
@@ -101,10 +87,6 @@ class TopicLook:
                 self.most_urgent.add(before)
         throttled = [(problem.kind, problem.subscription) for problem in self.most_urgent.problems if problem.kind in FOR_A_WHILE]
         self.throttled_ms = {key: self.throttled_ms.get(key, now_ms) for key in throttled}
-
-    def _retains(self) -> bool:
-        policies, name = self.topic.services.policies, self.topic.name
-        return all(int(policies.value(policy, name)) for policy in ("retention_time_min", "retention_size_mb"))
 
     def _add(self, sign: Sign, subscription: str) -> None:
         key, since_ms = (sign.kind, subscription), sign.since_ms
@@ -133,21 +115,6 @@ def abandoned_of(topic: Topic, now_ms: int) -> TopicProblems:
             most_urgent.add(problem_of(topic.name, name, sign, idle_ms))
     most_urgent.left_out = max(0, len(waiting) - OF_TOPIC_MAX)
     return most_urgent
-
-
-def problem_of(name: TopicName, subscription: str, sign: Sign, since_ms: int | None) -> Problem:
-    return Problem(
-        kind=sign.kind,
-        sentence=sign.sentence[:SENTENCE_LENGTH_MAX],
-        remedy=sign.remedy,
-        since_ms=since_ms,
-        tenant=name.tenant,
-        namespace=str(name.namespace),
-        topic=str(name),
-        subscription=subscription,
-        waiting=sign.waiting,
-        target=sign.target,
-    )
 
 
 def stored_problem(name: TopicName, subscription: str, since_ms: int | None) -> Problem:

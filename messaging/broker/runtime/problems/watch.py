@@ -11,15 +11,27 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from messaging.background import BackgroundLoop
+from messaging.broker.core.diagnosis.delivery_health import Verdict
+from messaging.broker.core.diagnosis.explain import DeliveryState
+from messaging.broker.core.diagnosis.problems import Sign
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems.known import KnownProblems, TopicProblems
 from messaging.broker.runtime.problems.refusals import SchemaRefusals
-from messaging.broker.runtime.problems.topic_look import GLANCE_COST, JUDGE_COST, ThrottledMs, TopicLook, abandoned_of
+from messaging.broker.runtime.problems.topic_look import (
+    FOR_A_WHILE,
+    GLANCE_COST,
+    JUDGE_COST,
+    ThrottledMs,
+    TopicLook,
+    abandoned_of,
+)
+from messaging.broker.runtime.problems.topic_signs import problem_of, subscription_signs, topic_signs
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import TopicNotFound
 from messaging.problems.kinds import Kind, worst
-from messaging.problems.order import Problem
+from messaging.problems.order import Problem, rank
 from messaging.storage.meta_store import tenant_of
 
 LOOK_S = 1.0
@@ -201,6 +213,27 @@ class ProblemWatch:
         if None in times:
             return None
         return min((at_ms for at_ms in times if at_ms is not None), default=self._now_ms())
+
+    def of_subscription(self, topic: Topic, subscription: Subscription, state: DeliveryState, verdict: Verdict) -> list[Problem]:
+        """What is wrong with a subscription of a loaded topic now, in order. `verdict`: of `judge_delivery` in this state."""
+        return self._told(topic, subscription.name, subscription_signs(topic, subscription, state, verdict))
+
+    def of_topic(self, topic: Topic) -> list[Problem]:
+        """What is wrong with a loaded topic itself now, in order; what is wrong with its subscriptions is not among it."""
+        refusal = self.refusals.refusal_of(topic.text)
+        told = self._told(topic, "", topic_signs(topic, self._now_ms()))
+        return sorted([*told, *([refusal] if refusal is not None else [])], key=rank)
+
+    def _told(self, topic: Topic, subscription: str, signs: list[Sign]) -> list[Problem]:
+        """As the list has it: since when it is known, and with what stays for a while."""
+        before = {each.kind: each for each in self.known.of_topic(topic.text) if each.subscription == subscription}
+        found = {}
+        for sign in signs:
+            earlier = before.get(sign.kind)
+            since_ms = sign.since_ms if sign.since_ms is not None or earlier is None else earlier.since_ms
+            found[sign.kind.value] = problem_of(topic.name, subscription, sign, since_ms)
+        lasting = {kind: problem for kind, problem in before.items() if kind in FOR_A_WHILE}
+        return sorted((lasting | found).values(), key=rank)
 
     def worst_of(self, topic: str) -> str:
         """The kind of the most urgent problem of a topic that is not partitioned, or of a partition; "" of none."""

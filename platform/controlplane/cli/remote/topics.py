@@ -246,7 +246,13 @@ def explain(at: Remote, topic: Topic, subscription: str) -> None:
     if at.as_json:
         show_one(told, as_json=True)
     else:
-        click.echo(told["sentence"])
+        for line in explained(told):
+            click.echo(line)
+
+
+def explained(told: Any) -> list[str]:
+    """What is wrong for longer than a moment; where nothing is, what is true of this moment."""
+    return [f"{each['sentence']} To do: {each['remedy']}." for each in told["problems"]] or [told["sentence"]]
 
 
 @click.command(cls=RemoteCommand)

@@ -12,7 +12,6 @@ import msgspec
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.diagnosis.delivery_health import judge_delivery
-from messaging.broker.core.diagnosis.problems import signs_of_subscription
 from messaging.broker.core.producers.access_modes import MODE_NAMES
 from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
@@ -23,12 +22,16 @@ from messaging.broker.runtime.admin.stats.internal_stats import count_ack_ranges
 from messaging.broker.runtime.admin.stats.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.stats.pulsar_stats import completed_consumer, completed_publisher, completed_subscription
 from messaging.broker.runtime.admin.stats.throttle_stats import throttled
+from messaging.broker.runtime.problems.topic_signs import held_by_quota
+from messaging.broker.runtime.problems.watch import ProblemWatch
 from messaging.broker.runtime.topics.backlog.age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
+from messaging.problems.kinds import Kind
+from messaging.problems.order import Problem
 from messaging.times import time_text
 
 Figures = dict[str, Any]
@@ -40,11 +43,13 @@ ENCODED_ABOVE = 100  # subscriptions
 
 
 class StatsContext(NamedTuple):
-    """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`."""
+    """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`. `problems`: of the topic itself."""
 
     broker: str
     now_ms: int
     oldest_ms: dict[str, int]
+    watch: ProblemWatch
+    problems: list[Problem]
     compaction: CompactionResult = NOT_RUN
 
 
@@ -101,16 +106,16 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
             "subscriptions": subscriptions,
             "replication": {},
             "compaction": compaction_stats(context.compaction),
+            "problems": [each.kind for each in context.problems],  # ours: the marks of the console
         }
-        | _publishing_held(topic)
+        | (_publishing_held(topic) if any(each.kind == Kind.PRODUCERS_HELD for each in context.problems) else {})
         | drops_of_topic(topic, drop_rate)
     )
 
 
 def _publishing_held(topic: Topic) -> Figures:
     """Why producers are refused, which Pulsar does not tell."""
-    quota = topic.publisher.quota
-    why = "" if quota is None or len(topic.producers) else quota.held()
+    why = held_by_quota(topic)
     return {"publishingHeld": why} if why else {}
 
 
@@ -156,8 +161,6 @@ async def _subscription(
     state = topic.consumers.delivery_state(subscription)
     verdict = judge_delivery(subscription, state)
     health, why = verdict
-    grows, idle_ms = members.grows(subscription), topic.idle.subscription_ms(subscription.name)
-    signs = signs_of_subscription(subscription, state, verdict, grows=grows, idle_since_ms=idle_ms)
     stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
@@ -167,8 +170,8 @@ async def _subscription(
         "backlogSize": backlog_bytes(topic, backlog),
         "deliveryHealth": health,  # ours
         "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
-        "backlogGrows": bool(consumers) and grows,  # ours
-        "problems": [sign.kind for sign in signs],  # ours: the marks of the console
+        "backlogGrows": bool(consumers) and members.grows(subscription),  # ours
+        "problems": [each.kind for each in context.watch.of_subscription(topic, subscription, state, verdict)],  # ours
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
         "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),
         "msgRateOut": rates.messages_out,

@@ -18,6 +18,7 @@ from messaging.adminrpc.methods import (
 )
 from messaging.adminrpc.topics import Stats, TopicRef
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.fewer_copies import problems_of_topic
 from messaging.broker.runtime.admin.naming import parts_of, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.stats import stats
 from messaging.broker.runtime.admin.stats.idle_stats import FIGURES_COST, IdleStats, alert_figures
@@ -151,7 +152,8 @@ class TopicStatsHandlers:
         oldest_ms = await self._backlog_ages.of(topic, slices)
         broker = self._broker
         result = broker.compactions.result(topic.text)
-        context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result)
+        problems = problems_of_topic(broker, topic)
+        context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, broker.problems, problems, result)
         quota = quota_of(topic.services.policies.value, topic.name)
         limits = (quota.bytes_max, quota.age_max_s) if topic.keeps_messages else (0, 0)  # no backlog, no quota: as in Pulsar
         return completed(await stats.topic_stats(topic, context, slices, encoded=encoded), *limits)

@@ -54,7 +54,9 @@ async def test_stats_of_a_topic_with_clients_can_be_sent(world: BrokerWorld) -> 
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    stats = await topic_stats(topic, StatsContext("broker", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
+    stats = await topic_stats(
+        topic, StatsContext("broker", 0, {}, world.service.problems, []), TurnSlices(world.service.peers.turn_loop, "acme")
+    )
     read = msgspec.msgpack.decode(msgspec.msgpack.encode(stats))
     assert read["publishers"][0]["metadata"] == {} and len(read["subscriptions"]["s"]["consumers"]) == 1
 
@@ -65,6 +67,8 @@ async def test_stats_name_the_client_of_each_producer_and_consumer(world: Broker
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    shown = await topic_stats(topic, StatsContext("broker", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
+    shown = await topic_stats(
+        topic, StatsContext("broker", 0, {}, world.service.problems, []), TurnSlices(world.service.peers.turn_loop, "acme")
+    )
     for one in (shown["publishers"][0], shown["subscriptions"]["s"]["consumers"][0]):
         assert one["address"].startswith("127.0.0.1:") and one["clientVersion"] == "raw"

@@ -49,7 +49,7 @@ async def topic_of(world: BrokerWorld) -> Topic:
 
 async def stats_of(world: BrokerWorld, name: str = "s") -> dict[str, Any]:
     slices = TurnSlices(world.service.peers.turn_loop, "acme")
-    stats = await topic_stats(await topic_of(world), StatsContext("b", 0, {}), slices)
+    stats = await topic_stats(await topic_of(world), StatsContext("b", 0, {}, world.service.problems, []), slices)
     figures: dict[str, Any] = stats["subscriptions"][name]
     return figures
 

@@ -243,6 +243,8 @@ async def test_the_stats_say_what_waits(world: VirtualWorld) -> None:
     client = await world.producing()
     client.publish(0, 100)
     await world.pass_s(2)
-    stats = await topic_stats(await world.loaded(), StatsContext("", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
+    stats = await topic_stats(
+        await world.loaded(), StatsContext("", 0, {}, world.service.problems, []), TurnSlices(world.service.peers.turn_loop, "acme")
+    )
     assert stats["publishRateLimitedTimes"] > 5
     assert 70 * 20 < stats["publishers"][0]["waitingBytes"] < 85 * 80

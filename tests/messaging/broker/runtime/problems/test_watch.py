@@ -15,7 +15,7 @@ from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign, signs_o
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems import known as known_problems
 from messaging.broker.runtime.problems import refusals as schema_refusals
-from messaging.broker.runtime.problems import topic_look, watch
+from messaging.broker.runtime.problems import topic_signs, watch
 from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, TopicProblems
 from messaging.broker.runtime.problems.refusals import KEPT_MS, TOPICS_MAX, SchemaRefusals
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
@@ -196,7 +196,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(subscription.name)
         return judge(subscription, *args, **given)
 
-    monkeypatch.setattr(topic_look, "signs_of_subscription", counted)
+    monkeypatch.setattr(topic_signs, "signs_of_subscription", counted)
     return names
 
 
