@@ -124,6 +124,7 @@ def _outcome(asked: Future[T], caller: Caller, late_s: float) -> tuple[T | None,
 async def namespace_live(asked: LiveAsked) -> NamespaceLive:
     """For `LiveHub`: one poll."""
     poll = Caller(asked.namespace.partition("/")[0])
+    poll.patience_s = ANSWER_S
     return await asyncio.wrap_future(_submit(poll, lambda client: client.call(NAMESPACES_LIVE, asked).whole()))
 
 

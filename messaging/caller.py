@@ -12,15 +12,17 @@ from messaging.errors import NotReady
 
 class Caller:
     """`tenant`: whose turns and shares it takes; of somebody of no tenant their role or address, "" for the platform itself.
-    `unanswered`: something that was asked for them was not answered in time. `patience_s`: they only read, and would rather be told
-    that there was no answer than wait longer; None: they wait as long as a change may take."""
+    `unanswered`: something that was asked for them was not answered in time. `waited_s`: how long they waited for other answers
+    since then. `patience_s`: they only read, and would rather be told that there was no answer than wait longer; None: they wait as
+    long as a change may take."""
 
-    __slots__ = ("_ends", "_lock", "left", "patience_s", "tenant", "unanswered")
+    __slots__ = ("_ends", "_lock", "left", "patience_s", "tenant", "unanswered", "waited_s")
 
     def __init__(self, tenant: str = "") -> None:
         self.tenant = tenant
         self.left = False
         self.unanswered = False
+        self.waited_s = 0.0
         self.patience_s: float | None = None
         self._ends: list[Callable[[], object]] = []
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ from messaging.errors import NotReady
 
 SILENT_S = 3.0  # so long after a broker answered nothing at all nobody waits for it in full: a page that leads on to another one
 MOMENT_S = 0.5  # for what is asked of a broker that was silent before: it may be back, and another may answer
+INSTANT_S = 0.1  # for what is asked once that moment is used up: what a broker that is well answers at once
 
 
 class NoAnswer(NotReady):
@@ -23,9 +24,9 @@ class NothingAnswered(NoAnswer):
 
 
 class Answers:
-    """Whoever was not answered in time has a moment for what else they ask. If nobody was answered meanwhile, so has everybody, but
-    one at a time, until somebody is answered: pages that look again every few seconds would otherwise hold all connections of their
-    browser, and other pages would never load. Thread-safe."""
+    """Whoever was not answered in time has a moment for all else that they ask together. If nobody was answered meanwhile, so has
+    everybody, but one at a time, until somebody is answered: pages that look again every few seconds would otherwise hold all
+    connections of their browser, and other pages would never load. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,8 +43,9 @@ class Answers:
             in_full = not caller.unanswered and not (self._silent and (self._in_full or time.monotonic() < self._still_until_s))
             self._in_full += in_full
             before = self._answers
+        began_s = time.monotonic()
         try:
-            yield answer_s if in_full else min(answer_s, MOMENT_S)
+            yield answer_s if in_full else min(answer_s, max(INSTANT_S, MOMENT_S - caller.waited_s))
         except (TimeoutError, NoAnswer) as error:
             caller.unanswered = True
             with self._lock:
@@ -59,6 +61,8 @@ class Answers:
         else:
             self.answered()
         finally:
+            if not in_full:
+                caller.waited_s += time.monotonic() - began_s
             with self._lock:
                 self._in_full -= in_full
 

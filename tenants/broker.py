@@ -10,17 +10,15 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc.base import A, Method, R, Request
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.brokers import BrokerSeen
-from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.calls import Standing, TypedCalls
 from messaging.adminrpc.finding import BrokerChoice, admin_rpc, choice_of
-from messaging.adminrpc.methods import FEED_VERSION
 from messaging.broker_files import any_broker
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
@@ -31,7 +29,8 @@ from tenants.answers import Answers, NoAnswer, NothingAnswered
 _THREADS = 16
 ANSWER_S = 20.0
 LOOK_S, STILL_S = 1.2, 2.0  # without an answer: until a page asks whether the broker stands still, and until it does
-_SMALL = replace(FEED_VERSION, long_read=True)
+SMALL_S = 0.6  # within that a broker answers what takes it no time
+ANOTHER_S = 0.7  # within that another one answers what one was asked that stands still
 T = TypeVar("T")
 PROBE = "health"  # who a health check is
 
@@ -77,7 +76,8 @@ class PooledRpc(TypedCalls):
 
     def awaited(self, answer: Future[T], answer_s: float) -> T:
         """Its result. Raises `TimeoutError` after `answer_s`, and `NothingAnswered` after `STILL_S` where the broker does not even
-        answer what takes it no time: work that takes long is waited for, a process that stands still is not."""
+        answer what takes it no time: work that takes long is waited for, a process that stands still is not. Where another broker
+        is there, what may be done twice is asked of that one."""
         if answer_s <= STILL_S:
             return answer.result(answer_s)
         try:
@@ -87,14 +87,17 @@ class PooledRpc(TypedCalls):
                 raise
         asking = Caller(PROBE)
         with working_for(asking):
-            small = self._threads.submit(PROBE, lambda: self._inner.perform(_SMALL, Request()))
-        both: list[Future[Any]] = [small, answer]
+            looking = self._threads.submit(PROBE, lambda: self._inner.look(LOOK_S / 2, SMALL_S))
+        both: list[Future[Any]] = [looking, answer]
         done, _ = wait(both, STILL_S - LOOK_S, return_when=FIRST_COMPLETED)
-        _end(small, asking)
-        if not done:
-            raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
-        if small in done and small.exception() is None:
+        _end(looking, asking)
+        standing = looking.result() if looking in done and looking.exception() is None else None
+        if standing is Standing.ANSWERS:
             answers.answered()  # so that one call that takes long does not shorten what others have
+        elif standing is Standing.ASKED_ANOTHER:
+            wait([answer], ANOTHER_S)
+        if not answer.done() and (not done or standing in (Standing.SILENT, Standing.ASKED_ANOTHER)):
+            raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
         return answer.result(answer_s - STILL_S)
 
     @property
@@ -112,7 +115,7 @@ class PooledRpc(TypedCalls):
         return True
 
 
-def _end(answer: Future[A], asking: Caller) -> None:
+def _end(answer: Future[Any], asking: Caller) -> None:
     answer.cancel()
     asking.leave()
 

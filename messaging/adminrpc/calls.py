@@ -8,20 +8,31 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum, auto
 
-from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.base import A, Method, R, Request
 from messaging.adminrpc.changes import ChangeRef
-from messaging.adminrpc.methods import CHANGES_OUTCOME
+from messaging.adminrpc.methods import CHANGES_OUTCOME, FEED_VERSION
 from messaging.caller import current_caller
 from messaging.errors import UnderWay
 
 CHANGE_S = 280.0  # how long a caller waits for a long change: pulsar-admin waits for an answer for 300 s
 LOOK_S, LOOK_S_MAX = 0.1, 2.0  # until it is asked again how the change stands
 WAITING_MAX, WAITING_PER_TENANT_MAX = 8, 2  # callers that wait so in a process: each uses a thread that others may need
+SMALL = replace(FEED_VERSION, long_read=True)  # takes a broker no time
 
 
 _lock = threading.Lock()
 _waiting: Counter[str] = Counter()  # callers, by tenant
+
+
+class Standing(Enum):
+    """How the brokers stand that calls wait for."""
+
+    ANSWERS = auto()
+    SILENT = auto()  # one of them answers nothing, and there is no other one
+    ASKED_ANOTHER = auto()  # one of them answers nothing, and another one was asked in its place
 
 
 class TypedCalls(ABC):
@@ -46,6 +57,12 @@ class TypedCalls(ABC):
                 except UnderWay as still:
                     goes_on = still
         raise goes_on
+
+    def look(self, waited_s: float, within_s: float) -> Standing:
+        """Asks those that somebody has waited for longer than `waited_s` what takes them no time. Blocks for `within_s`, or until
+        there was an answer. Raises `NotReady` where there is none to ask."""
+        self.perform(SMALL, Request())
+        return Standing.ANSWERS
 
     @abstractmethod
     def perform(self, method: Method[R, A], request: R) -> A:

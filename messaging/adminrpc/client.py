@@ -13,16 +13,18 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from messaging import errors
-from messaging.adminrpc.base import A, Method, R
-from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.base import A, Method, R, Request
+from messaging.adminrpc.calls import SMALL, Standing, TypedCalls
 from messaging.caller import current_caller
 from messaging.internal_tls import InternalClientTls, require_service
 from messaging.json_types import decoder_of
@@ -47,6 +49,14 @@ class _Broken(Exception):
     """The connection ended before an answer came."""
 
 
+class _UnderWay(NamedTuple):
+    """`connection`: which may be ended, so that another broker is asked; None: it is being made, or must not be asked twice."""
+
+    url: str
+    since_s: float
+    connection: http.client.HTTPConnection | None
+
+
 def _what_then(method: Method[R, A]) -> str:
     if not method.idempotent:
         return "whether it was done is not known; look before you do it again"
@@ -63,7 +73,8 @@ class AdminRpc(TypedCalls):
     `url_provider` returns ``http://host:port``, `token_provider` the bearer token of our service identity; both are called as
     needed, so they may cache. `timeout_s` bounds each wait for the broker, but those for figures of thousands of partitions.
     `tls`: the broker is spoken to over mutual TLS, and no other way; None: on this machine. `did_not_answer` is told the address of
-    a broker that cannot be reached or does not answer in time, so that `url_provider` may choose another.
+    a broker that cannot be reached or does not answer in time, so that `url_provider` may choose another. `avoids`: whether the
+    broker at this address is to be left alone, so that a connection to it is not used again.
     """
 
     def __init__(
@@ -73,13 +84,17 @@ class AdminRpc(TypedCalls):
         timeout_s: float = 10.0,
         tls: InternalClientTls | None = None,
         did_not_answer: Callable[[str], None] = lambda url: None,
+        avoids: Callable[[str], bool] = lambda url: False,
     ) -> None:
         self._did_not_answer = did_not_answer
+        self._avoids = avoids
         self._url_provider = url_provider
         self._token_provider = token_provider
         self.timeout_s = timeout_s
         self._tls = tls
         self._local = threading.local()
+        self._lock = threading.Lock()
+        self._under_way: set[_UnderWay] = set()
 
     def perform(self, method: Method[R, A], request: R) -> A:
         """One call. Raises the broker's error, or `NotReady` if the broker cannot be reached or does not answer in time."""
@@ -94,6 +109,42 @@ class AdminRpc(TypedCalls):
             except _Broken as broken:
                 raise errors.NotReady(f"the broker closed the connection twice during {method.name}: {broken}; try again") from None
         return decode_answer(method, status, content)
+
+    def look(self, waited_s: float, within_s: float) -> Standing:
+        """A broker that is silent is left alone. What it was asked is asked of another one, but for what must not be done twice."""
+        before_s = time.monotonic() - waited_s
+        with self._lock:
+            waited_for = {call.url for call in self._under_way if call.since_s <= before_s}
+        silent = [url for url in waited_for or (self._url_provider(),) if self._is_silent(url, within_s)]
+        for url in silent:
+            self._did_not_answer(url)
+        if not silent:
+            return Standing.ANSWERS
+        if self._url_provider() in silent:
+            return Standing.SILENT
+        with self._lock:  # a connection whose call is over may be another call's next
+            for call in self._under_way:
+                if call.url in silent and call.connection is not None:
+                    _cut(call.connection)
+        return Standing.ASKED_ANOTHER
+
+    def _is_silent(self, url: str, within_s: float) -> bool:
+        unanswered: list[str] = []
+        client = AdminRpc(lambda: url, self._token_provider, within_s, self._tls, unanswered.append)
+        with closing(client), suppress(errors.MagnetarError):  # which is an answer, unless there was none
+            client.perform(SMALL, Request())
+        return bool(unanswered)
+
+    @contextmanager
+    def _waiting(self, url: str, connection: http.client.HTTPConnection | None = None) -> Iterator[None]:
+        call = _UnderWay(url, time.monotonic(), connection)
+        with self._lock:
+            self._under_way.add(call)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.remove(call)
 
     def close(self) -> None:
         """Closes this thread's connection; the next call opens another."""
@@ -112,7 +163,7 @@ class AdminRpc(TypedCalls):
         # A change goes on without its caller, to its end and to its record in the audit log.
         ending = caller.ending(partial(_cut, connection)) if method.long_read else nullcontext()
         try:
-            with ending:
+            with ending, self._waiting(url, connection if method.idempotent else None):
                 connection.request("POST", f"/rpc/v1/{method.name}", body, headers)
                 response = connection.getresponse()
                 content = response.read(ANSWER_BYTES_MAX + 1)
@@ -139,14 +190,15 @@ class AdminRpc(TypedCalls):
 
     def _connection(self) -> tuple[http.client.HTTPConnection, str]:
         kept: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if kept is not None and self._local.pid == os.getpid() and not _ended(kept):
+        if kept is not None and self._local.pid == os.getpid() and not _ended(kept) and not self._avoids(self._local.url):
             return kept, self._local.url
         self.close()
         tried: list[str] = []
         while True:
             url = self._url_provider()
             try:
-                connection = self._connect(url)
+                with self._waiting(url):
+                    connection = self._connect(url)
                 break
             except _Unreachable as error:
                 self._did_not_answer(url)

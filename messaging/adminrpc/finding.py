@@ -69,6 +69,9 @@ class BrokerChoice:
     def did_not_answer(self, url: str) -> None:
         self._avoided = self._avoided | {url: self._now_s() + AVOIDED_S}
 
+    def avoids(self, url: str) -> bool:
+        return url in self._still_avoided()
+
     def _still_avoided(self) -> dict[str, float]:
         now_s = self._now_s()
         self._avoided = {url: until_s for url, until_s in self._avoided.items() if until_s > now_s}
@@ -120,7 +123,7 @@ def admin_rpc(settings: Settings, service: str, choice: BrokerChoice, timeout_s:
     """Calls of process `service` to the broker that `choice` names. Raises `ConfigError`."""
     tls = internal_client_tls(settings, service)
     token = partial(service_token, settings, service)
-    return AdminRpc(choice.rpc_url, token, timeout_s, tls, choice.did_not_answer)
+    return AdminRpc(choice.rpc_url, token, timeout_s, tls, choice.did_not_answer, choice.avoids)
 
 
 def _first(urls: Sequence[str], avoided: dict[str, float]) -> str:

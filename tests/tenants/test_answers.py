@@ -8,7 +8,7 @@ import pytest
 
 from messaging.caller import Caller, working_for
 from messaging.errors import NotReady, TopicNotFound
-from tenants.answers import MOMENT_S, Answers, NoAnswer, NothingAnswered
+from tenants.answers import INSTANT_S, MOMENT_S, Answers, NoAnswer, NothingAnswered
 
 
 def wait(answers: Answers, outcome: Exception | None = None) -> float:
@@ -71,3 +71,18 @@ def test_for_a_while_after_it_answered_nothing_nobody_waits_in_full() -> None:
     assert wait(answers, NothingAnswered("there was no answer")) == 5.0
     assert wait(answers) == MOMENT_S
     assert wait(answers) == 5.0, "it answered"
+
+
+def test_all_that_a_page_asks_after_no_answer_has_one_moment_together() -> None:
+    """So that a page which asks five times is not 2.5 s late."""
+    answers = Answers()
+    caller = Caller("a")
+    with working_for(caller):
+        with suppress(NoAnswer), answers.waiting(2.0):
+            raise NoAnswer("late")
+        caller.waited_s = MOMENT_S / 2
+        with answers.waiting(2.0) as half:
+            caller.waited_s = MOMENT_S
+        with answers.waiting(2.0) as then:
+            pass
+    assert (half, then) == (MOMENT_S / 2, INSTANT_S)

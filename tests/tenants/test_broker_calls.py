@@ -115,6 +115,7 @@ def test_who_waits_for_a_moment_is_told_and_what_they_read_is_ended(held: Held, 
             broker.answer_within(MESSAGES_FIND, FIND, 0.01)
         assert caller.unanswered and not caller.left and held.callers[0].left
         monkeypatch.setattr(answers, "MOMENT_S", 0.02)
+        monkeypatch.setattr(answers, "INSTANT_S", 0.02)
         with pytest.raises(NotReady, match=r"within 0\.02 s"):
             broker.answer_within(MESSAGES_FIND, FIND, 60)
     held.go_on.set()

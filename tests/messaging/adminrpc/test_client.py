@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from messaging import errors
 from messaging.adminrpc import client as client_module
 from messaging.adminrpc.base import Empty, Method, Request
+from messaging.adminrpc.calls import Standing
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.finding import BrokerChoice
@@ -30,6 +31,7 @@ from messaging.adminrpc.methods import (
 from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
+from tests.support.waiting import eventually_sync
 
 
 class Broker:
@@ -278,6 +280,88 @@ def test_one_that_does_not_answer_in_time_is_told(broker: Broker) -> None:
         rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
     answered.set()
     assert told == [broker.url]
+
+
+class Silent(Broker):
+    """Takes calls, and answers nothing. `asked`: what somebody asks meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends = threading.Event()
+        self.asking: list[threading.Thread] = []
+        self.answer = self.never
+
+    def never(self, method: str) -> tuple[int, bytes]:
+        self.ends.wait(30)
+        raise ConnectionResetError
+
+    def asked(self, rpc: AdminRpc, method: Method[Any, Any], request: Request) -> threading.Thread:
+        def ask() -> None:
+            with closing(rpc), suppress(errors.NotReady):
+                rpc.call(method, request)
+
+        self.asking.append(threading.Thread(target=ask))
+        self.asking[-1].start()
+        return self.asking[-1]
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    made = Silent()
+    yield made
+    made.ends.set()
+    for thread in made.asking:
+        thread.join()
+    made.stop()
+
+
+def test_what_a_silent_broker_was_asked_is_asked_of_another(silent: Silent, broker: Broker) -> None:
+    """But for what must not be done twice: nobody knows what becomes of it."""
+    left_alone: list[str] = []
+    with closing(
+        AdminRpc(
+            lambda: broker.url if left_alone else silent.url,
+            lambda: "token",
+            did_not_answer=left_alone.append,
+            avoids=left_alone.__contains__,
+        )
+    ) as rpc:
+        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        skip = silent.asked(rpc, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic="t", subscription="s", entries=1))
+        eventually_sync(lambda: len(silent.calls) == 2)
+        assert rpc.look(0, 0.05) is Standing.ASKED_ANOTHER
+        read.join(30)
+        assert [path for path, *_ in broker.calls] == ["/rpc/v1/topics.unload"] and skip.is_alive()
+        assert left_alone == [silent.url]
+
+
+def test_a_silent_broker_that_is_alone_is_told_and_keeps_what_it_was_asked(silent: Silent) -> None:
+    with closing(AdminRpc(lambda: silent.url, lambda: "token")) as rpc:
+        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        eventually_sync(lambda: silent.calls)
+        assert rpc.look(0, 0.05) is Standing.SILENT
+        assert read.is_alive()
+
+
+def test_a_broker_that_only_works_long_keeps_what_it_was_asked(broker: Broker, silent: Silent) -> None:
+    broker.answer = lambda method: (200, b'{"version": 1}') if method == FEED_VERSION.name else silent.never(method)
+    with closing(AdminRpc(lambda: broker.url, lambda: "token")) as rpc:
+        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        eventually_sync(lambda: broker.calls)
+        assert rpc.look(0, 10) is Standing.ANSWERS
+        assert read.is_alive()
+
+
+def test_no_connection_to_a_broker_that_is_left_alone_is_used_again(broker: Broker, silent: Silent) -> None:
+    left_alone = set[str]()
+    urls = iter((broker.url, silent.url))
+    silent.answer = broker.answer
+    with closing(AdminRpc(lambda: next(urls), lambda: "token", avoids=left_alone.__contains__)) as rpc:
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+        left_alone.add(broker.url)
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
+    assert (len(broker.calls), len(silent.calls)) == (2, 1)
 
 
 def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
