@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +15,7 @@ from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import charts, costs
+from workers.billing.unit_texts import units_text
 from workers.billing.usage_lines import DAYS_MAX
 from workers.rating.money import decimal_text
 from workers.rating.units import METERS, UNITS
@@ -31,13 +31,13 @@ LEVELS = (
     ("key", gettext_lazy("By key")),
     ("tenant", gettext_lazy("By tenant")),
 )
-SHOWN_UNITS = {  # the first of which a quantity has one at least, else the last: its key in `UNITS`, and its words
-    "messages": (("million messages", gettext_lazy("million messages")), ("message", gettext_lazy("messages"))),
-    "bytes": (("GiB", "GiB"), ("MiB", "MiB"), ("byte", gettext_lazy("bytes"))),
-    "byte-seconds": (("GiB-month", "GiB-month"), ("GiB-hour", "GiB-hour")),
-    "entry-seconds": (("million entry-hours", gettext_lazy("million entry-hours")), ("entry-hour", gettext_lazy("entry-hours"))),
-    "calls": (("call", gettext_lazy("calls")),),
-    "connection-seconds": (("connection-hour", gettext_lazy("connection-hours")),),
+SHOWN_UNITS = {  # the first of which a quantity has one at least, else the last
+    "messages": ("million messages", "message"),
+    "bytes": ("GiB", "MiB", "byte"),
+    "byte-seconds": ("GiB-month", "GiB-hour"),
+    "entry-seconds": ("million entry-hours", "entry-hour"),
+    "calls": ("call",),
+    "connection-seconds": ("connection-hour",),
 }
 FILTERS = ("namespace", "topic", "meter", "subscription", "key")
 SPANS = (
@@ -190,11 +190,11 @@ def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
 
 def _amount_text(quantity: int, meter: str) -> str:
     units = SHOWN_UNITS[METERS[meter].dimension]
-    key, words = next((unit for unit in units if quantity >= UNITS[unit[0]].size), units[-1])
-    amount = decimal_text(Fraction(quantity, UNITS[key].size), 2)
+    unit = next((unit for unit in units if quantity >= UNITS[unit].size), units[-1])
+    amount = decimal_text(Fraction(quantity, UNITS[unit].size), 2)
     if amount == "0":
-        return gettext("under 0.01 {unit}").format(unit=words)
-    return f"{of_language(f'{Decimal(amount):,f}')} {said(key) if amount == '1' else words}"
+        return gettext("under {amount}").format(amount=units_text("0.01", unit))
+    return units_text(amount, unit)
 
 
 def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:

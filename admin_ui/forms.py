@@ -7,7 +7,7 @@ from django import forms
 from admin_ui.action_texts import ROLE_TEXTS
 from admin_ui.addresses import full_name
 from admin_ui.translation.said import said
-from admin_ui.translation.texts import gettext, gettext_lazy, named_text
+from admin_ui.translation.texts import gettext, gettext_lazy, named_text, ngettext
 from messaging.errors import InvalidName
 from messaging.languages import LANGUAGES
 from messaging.limits.sizes import PARTITIONS_MAX
@@ -236,7 +236,11 @@ class PartitionsForm(forms.Form):
         wanted = int(self.cleaned_data["partitions"])
         if wanted <= self.now:
             raise forms.ValidationError(
-                gettext("There are {now} partitions already, and none can be taken away: give more.").format(now=self.now)
+                ngettext(
+                    "There is {now} partition already, and none can be taken away: give more.",
+                    "There are {now} partitions already, and none can be taken away: give more.",
+                    self.now,
+                ).format(now=self.now)
             )
         return wanted
 

@@ -132,9 +132,9 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
             "warn",
             gettext("The last run found gaps in the usage records"),
             gettext(
-                "{holes} gaps in sequence numbers, {quarantined} quarantined records, {rejected_files} rejected "
-                "files: the usage may be too low."
-            ).format(holes=run.holes, quarantined=run.quarantined, rejected_files=run.rejected_files),
+                "Gaps in sequence numbers: {holes}; quarantined records: {quarantined}; rejected files: {rejected_files}. "
+                "The usage may be too low."
+            ).format(holes=exact(run.holes), quarantined=exact(run.quarantined), rejected_files=exact(run.rejected_files)),
         )
     return None
 
@@ -147,6 +147,6 @@ def _progress(run: UsageRun) -> str:
     left = (
         "" if progress["left_s"] is None else gettext(", about {left_s} s left for it").format(left_s=f"{progress['left_s']:.0f}")
     )
-    return gettext("Step: {step}, {done} of {tasks} tasks, {rows} rows{left}. ").format(
+    return gettext("Step: {step}; tasks done: {done} of {tasks}; rows: {rows}{left}. ").format(
         step=progress["step"], done=progress["done"], tasks=progress["tasks"], rows=exact(progress["rows"]), left=left
     )

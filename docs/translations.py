@@ -39,7 +39,7 @@ TEMPLATES = ROOT / "admin_ui" / "templates"
 OF_DOCUMENTS = ROOT / "workers" / "templates"  # invoices and reports
 SOURCES = ("admin_ui", "workers")
 LANGUAGES = ("de",)  # beside English; `controlplane.settings.LANGUAGES` offers them
-KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "gettext_noop": None, "ngettext_lazy": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
+KEYWORDS = {**DEFAULT_KEYWORDS, "gettext_lazy": None, "gettext_noop": None, "ngettext_noop": (1, 2), "pgettext_lazy": ((1, "c"), 2)}
 ATTRIBUTES = {"alt", "title", "placeholder", "aria-label", "data-label", "data-before", "label"}
 _OPENS, _CLOSES = ("blocktranslate", "comment"), ("endblocktranslate", "endcomment")
 # Names, units and examples: the same in every language.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MARKS = frozenset({"gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy", "pgettext", "pgettext_lazy"})
+MARKS = frozenset({"gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_noop", "pgettext", "pgettext_lazy"})
 # Calls whose texts nobody sees in a page.
 _FOR_PROGRAMS = frozenset(
     {

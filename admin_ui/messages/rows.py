@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.figures import exact
+from admin_ui.translation.texts import ngettext
 from messaging.payloads.paths import Path, parse_path, values_at
 from tenants.browsing.pages import MessageRow
 
@@ -75,7 +76,8 @@ def hex_lines(data: bytes) -> str:
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         lines.append(f"{begin:08x}  {part.hex(' '):<47}  {text}")
     if len(data) > HEX_BYTES_MAX:
-        lines.append(gettext("… {data} more bytes").format(data=len(data) - HEX_BYTES_MAX))
+        left = len(data) - HEX_BYTES_MAX
+        lines.append(ngettext("… {left} more byte", "… {left} more bytes", left).format(left=exact(left)))
     return "\n".join(lines)
 
 

@@ -120,7 +120,7 @@ def effect_of_undo(answer: SubscriptionMoved, recorded: RecordedMove) -> list[st
     if recorded.left_out:
         lines.append(
             gettext(
-                "{left_out} that had been acknowledged one by one, or in part, come again: the record had no room for them."
+                "Come again, as the record had no room for them: {left_out} that had been acknowledged one by one, or in part."
             ).format(left_out=counted(recorded.left_out, "entry"))
         )
     elif any(place.acknowledged for place in recorded.before.values()):

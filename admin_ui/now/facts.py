@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from admin_ui import platform_view
 from admin_ui.translation.figures import exact, size, span
-from admin_ui.translation.texts import gettext, gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
@@ -74,21 +74,34 @@ def _fires_for(rule: AlertRule, topics: set[str]) -> bool:
 
 
 # What a rule measures, as one says it, and the form of its figures.
-_MEASURED: dict[str, tuple[str, Callable[[int], str]]] = {
-    AlertRule.Kind.BACKLOG_ENTRIES: (gettext_lazy("{value} entries wait{where}; it fires at {threshold}"), exact),
-    AlertRule.Kind.BACKLOG_BYTES: (gettext_lazy("{value} wait{where}; it fires at {threshold}"), size),
+_MEASURED: dict[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
+    AlertRule.Kind.BACKLOG_ENTRIES: (
+        lambda value: ngettext(
+            "{value} entry waits{where}; it fires at {threshold}", "{value} entries wait{where}; it fires at {threshold}", value
+        ),
+        exact,
+    ),
+    AlertRule.Kind.BACKLOG_BYTES: (lambda _: gettext("{value} wait{where}; it fires at {threshold}"), size),
     AlertRule.Kind.BACKLOG_AGE_S: (
-        gettext_lazy("the oldest message that waits{where} is {value} old; it fires at {threshold}"),
+        lambda _: gettext("the oldest message that waits{where} is {value} old; it fires at {threshold}"),
         span,
     ),
-    AlertRule.Kind.NO_CONSUMER: (gettext_lazy("messages wait, and no consumer is connected{where}"), exact),
-    AlertRule.Kind.BLOCKED: (gettext_lazy("consumers take no more{where}"), exact),
+    AlertRule.Kind.NO_CONSUMER: (lambda _: gettext("messages wait, and no consumer is connected{where}"), exact),
+    AlertRule.Kind.BLOCKED: (lambda _: gettext("consumers take no more{where}"), exact),
     AlertRule.Kind.MESSAGES_GROW: (
-        gettext_lazy("{value} messages came since the last look{where}; it fires at {threshold}"),
+        lambda value: ngettext(
+            "{value} message came since the last look{where}; it fires at {threshold}",
+            "{value} messages came since the last look{where}; it fires at {threshold}",
+            value,
+        ),
         exact,
     ),
     AlertRule.Kind.PUBLISH_THROTTLED: (
-        gettext_lazy("producers were held back {value} times since the last look{where}; it fires at {threshold}"),
+        lambda value: ngettext(
+            "producers were held back {value} time since the last look{where}; it fires at {threshold}",
+            "producers were held back {value} times since the last look{where}; it fires at {threshold}",
+            value,
+        ),
         exact,
     ),
 }
@@ -104,10 +117,11 @@ def _alert(rule: AlertRule) -> Problem:
     if rule.is_pattern:  # no topic has that name: the worst of those that match is shown
         topic = next((name for name, _ in rule.by_topic), "")
         where += gettext(" in the worst topic of {topic}").format(topic=rule.topic.rpartition("/")[2])
+    figures = {"value": form(rule.value), "threshold": form(rule.threshold)}
     return Problem(
         kind=Kind.ALERT,
         id=rule.id,
-        sentence=f"{rule.name}: {measured.format(where=where, value=form(rule.value), threshold=form(rule.threshold))}.",
+        sentence=f"{rule.name}: {measured(rule.value).format(where=where, **figures)}.",
         since_ms=_ms(rule.above_since),
         tenant=rule.tenant,
         namespace=namespace,
@@ -119,7 +133,7 @@ def _alert(rule: AlertRule) -> Problem:
 def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
     """For administrators of the platform."""
     for alert in PlatformAlert.objects.filter(firing=True):
-        sentence = gettext("{value} % of the disk are used. When it is full, publishing is refused.").format(value=alert.value)
+        sentence = gettext("{value} % of the disk is used. When it is full, publishing is refused.").format(value=alert.value)
         remedy = gettext("shorten retention, let consumers catch up, or enlarge the disk")
         yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
     for child in platform_view.children(set() if broker_answers else {"broker"})[0]:

@@ -21,7 +21,7 @@ from tenants.scoping import platform_scope
 from workers.billing import actions, headers
 from workers.billing.models import Credit, PlanAssignment, PricePlanVersion
 from workers.billing.plan_preview import preview
-from workers.billing.present import quantity_text
+from workers.billing.unit_texts import quantity_text
 from workers.rating.errors import RatingError
 from workers.rating.money import money_text
 from workers.rating.plan import plan_from, whole_hour

@@ -22,8 +22,8 @@ from workers.billing import budget_actions, budgets, costs, outlook
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.models import NANO
-from workers.billing.present import quantity_text
 from workers.billing.retention_savings import retention_savings
+from workers.billing.unit_texts import quantity_text
 from workers.rating.forecast import Forecast
 from workers.rating.money import CURRENCIES, money_text
 from workers.redrive.letters import ENDING as DEAD_LETTERS
@@ -170,6 +170,6 @@ def _what_if(found: outlook.WhatIf) -> dict[str, str]:
         "now": money(money_text(found.now, found.currency)),
         "then": money(money_text(found.then, found.currency)),
         "difference": money(money_text(found.then - found.now, found.currency)),
-        "stored_now": of_language(quantity_text(found.stored_now, "GiB-month", 2)),
-        "stored_then": of_language(quantity_text(found.stored_then, "GiB-month", 2)),
+        "stored_now": quantity_text(found.stored_now, "GiB-month", 2),
+        "stored_then": quantity_text(found.stored_then, "GiB-month", 2),
     }

@@ -13,7 +13,7 @@ from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
-from admin_ui.translation.figures import money, of_language
+from admin_ui.translation.figures import money
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
@@ -23,7 +23,8 @@ from workers.billing.drilldown import usage_of_line
 from workers.billing.html import invoice_html
 from workers.billing.models import Invoice
 from workers.billing.pdf import invoice_pdf
-from workers.billing.present import present, quantity_text
+from workers.billing.present import present
+from workers.billing.unit_texts import quantity_text
 from workers.rating.money import money_text
 from workers.translation.of_tenants import told_in
 
@@ -138,6 +139,6 @@ def _down(invoice: Invoice, line: str) -> dict[str, Any]:
     unit = next((one.get("unit", "") for one in invoice.document["lines"] if one["id"] == line), "")
     return {
         **found,
-        "topics": [{**one, "quantity": of_language(quantity_text(one["quantity"], unit))} for one in found["topics"]],
-        "hours": [{**one, "quantity": of_language(quantity_text(one["quantity"], unit))} for one in found["hours"]],
+        "topics": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["topics"]],
+        "hours": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["hours"]],
     }

@@ -146,9 +146,7 @@ def _followed(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     request.actor.trail.after = messages_read(row.message_id for row in result.items)
     if result.partitions:
         raise InvalidValue(
-            gettext("it has {partitions} partitions: follow one of them, {local}-partition-0 and so on").format(
-                partitions=result.partitions, local=name.local
-            )
+            gettext("it is partitioned: follow one of its partitions, {local}-partition-0 and so on").format(local=name.local)
         )
     state_of(request).nothing_read = query.going_on and not result.items
     return {

@@ -132,7 +132,11 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
     form = ConfirmForm(request.POST or None, expected=name)
     hours = hours_of_namespace(Namespace.objects.select_related("tenant").get(name=name))
     fate = (
-        gettext("They go to the recycle bin of the tenant, and are deleted permanently after {hours} hours.").format(hours=hours)
+        ngettext(
+            "They go to the recycle bin of the tenant, and are deleted permanently after {hours} hour.",
+            "They go to the recycle bin of the tenant, and are deleted permanently after {hours} hours.",
+            hours,
+        ).format(hours=hours)
         if hours
         else gettext("They are deleted permanently.")
     )
@@ -143,7 +147,11 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
             form.add_error(None, explain(error))
         else:
             kept = (
-                gettext(" It is in the recycle bin for {hours} hours, where it can be restored.").format(hours=hours)
+                ngettext(
+                    " It is in the recycle bin for {hours} hour, where it can be restored.",
+                    " It is in the recycle bin for {hours} hours, where it can be restored.",
+                    hours,
+                ).format(hours=hours)
                 if hours
                 else ""
             )

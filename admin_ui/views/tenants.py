@@ -223,11 +223,21 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         )
     if hours:
         impact.append(
-            gettext("It goes to the recycle bin of the platform, and is deleted permanently after {hours} hours.").format(
-                hours=hours
-            )
+            ngettext(
+                "It goes to the recycle bin of the platform, and is deleted permanently after {hours} hour.",
+                "It goes to the recycle bin of the platform, and is deleted permanently after {hours} hours.",
+                hours,
+            ).format(hours=hours)
         )
-    kept = gettext(" It is in the recycle bin for {hours} hours, where it can be restored.").format(hours=hours) if hours else ""
+    kept = (
+        ngettext(
+            " It is in the recycle bin for {hours} hour, where it can be restored.",
+            " It is in the recycle bin for {hours} hours, where it can be restored.",
+            hours,
+        ).format(hours=hours)
+        if hours
+        else ""
+    )
     return confirm_page(
         request,
         navigation(request, "tenant", tenant),

@@ -15,7 +15,7 @@ from admin_ui.forms import PartitionsForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
 from admin_ui.translation.figures import size
-from admin_ui.translation.texts import gettext, gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import TOPICS_COMPACTION_STATUS
 from messaging.adminrpc.topics import TopicRef
@@ -61,7 +61,11 @@ def _clients(counts: Counts) -> str:
 
 def _of_partitions(counts: Counts) -> list[str]:
     return (
-        [gettext("It is about all {partitions} partitions.").format(partitions=counts["partitions"])]
+        [
+            ngettext(
+                "It is about its {partitions} partition.", "It is about all {partitions} partitions.", counts["partitions"]
+            ).format(partitions=counts["partitions"])
+        ]
         if counts["partitions"]
         else []
     )
@@ -88,7 +92,7 @@ def _compact(counts: Counts) -> list[str]:
 def _trim(counts: Counts) -> list[str]:
     return [
         gettext(
-            "{storage_bytes} are stored now. What every subscription has acknowledged and the retention "
+            "{storage_bytes} is stored now. What every subscription has acknowledged and the retention "
             "policy does not hold is deleted at once, rather than by the next round of maintenance."
         ).format(storage_bytes=size(counts["storage_bytes"])),
         gettext("Whole ledgers are deleted: the one that is written to stays."),
@@ -100,8 +104,7 @@ def _truncate(counts: Counts) -> list[str]:
     return [
         gettext("All messages are deleted permanently: {storage_bytes}.").format(storage_bytes=size(counts["storage_bytes"])),
         gettext(
-            "{backlog_entries} that {subscriptions} had not acknowledged are never delivered. The "
-            "subscriptions stay, without a backlog."
+            "Never delivered: {backlog_entries} that {subscriptions} had not acknowledged. Subscriptions stay, without a backlog."
         ).format(
             backlog_entries=counted(counts["backlog_entries"], "entry"),
             subscriptions=counted(counts["subscriptions"], "subscription"),
@@ -332,7 +335,9 @@ def topic_partitions(request: ConsoleRequest, tenant: str, namespace: str, topic
         crumbs=_above(tenant, namespace, topic),
         heading=heading,
         form=form,
-        intro=gettext("It has {count} partitions now. {keys}").format(count=count, keys=_KEYS),
+        intro=ngettext("It has {count} partition now. {keys}", "It has {count} partitions now. {keys}", count).format(
+            count=count, keys=_KEYS
+        ),
         submit=gettext("Preview"),
         cancel_url=back,
     )

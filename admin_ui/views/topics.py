@@ -188,17 +188,17 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
     elif not name.persistent:
         impact[0] = gettext("It is not persistent: there are no messages to delete.")
     elif found["partitions"]:
-        impact[0] = gettext("All messages of its {partitions} partitions are deleted permanently, acknowledged or not.").format(
-            partitions=found["partitions"]
+        impact[0] = gettext("All messages of its {partitions} are deleted permanently, acknowledged or not.").format(
+            partitions=counted(found["partitions"], "partition")
         )
     if stats is None:
         impact.append(gettext("The connected clients are currently unknown. {away}").format(away=found["away"]))
     else:
         impact.append(
             (
-                gettext("{producers} and {consumers} are disconnected; {subscriptions} are kept with it.")
+                gettext("{producers} and {consumers} are disconnected. Kept with it: {subscriptions}.")
                 if hours
-                else gettext("{producers} and {consumers} are disconnected; {subscriptions} are deleted.")
+                else gettext("{producers} and {consumers} are disconnected. Deleted with it: {subscriptions}.")
             ).format(
                 producers=counted(len(stats.producers), "producer"),
                 consumers=counted(len(stats.consumers), "consumer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from admin_ui.templatetags.console import moment, register
 from admin_ui.translation.said import said
@@ -86,9 +86,10 @@ def sentence_of(step: ExplainStep) -> str | SafeString:
 
 def _shown(facts: Facts) -> dict[str, str | SafeString]:
     shown = {name: _fact(name, value) for name, value in facts.items()}
-    amounts = (
-        [gettext("{count} messages").format(count=_figure("rate", facts["limit_messages"]))] if "limit_messages" in facts else []
-    )
+    amounts = []
+    if "limit_messages" in facts:
+        most = float(facts["limit_messages"])
+        amounts.append(ngettext("{count} message", "{count} messages", 1 if most == 1 else 2).format(count=_figure("rate", most)))
     amounts += [_figure("size", facts["limit_bytes"])] if "limit_bytes" in facts else []
     return {"limit": ", ".join(amounts)} | shown
 

@@ -79,7 +79,7 @@ TEXTS = {
     "backlog_quota.evicts": "Above the quota, the oldest messages are removed, acknowledged or not.",
     "backlog_quota.held": "{why}",
     "publish_rate.none": "No rate limit applies.",
-    "publish_rate.open": "Below the limit. Publishing had to wait for it {waits} times since the topic was loaded.",
+    "publish_rate.open": "Below the limit. How often publishing had to wait for it since the topic was loaded: {waits}.",
     "publish_rate.waiting": "What is published waits for the limit of the {level}: {policy} allows {limit} a second.",
     "deduplication.none": "Off: whatever is published is stored.",
     "deduplication.on": "On: what a producer sends again under a sequence id that is stored is dropped, and gets a receipt.",
@@ -90,10 +90,10 @@ TEXTS = {
     "subscription.failed": "Sending failed {failures}. Nothing is lost; it is tried again.",
     "backlog.empty": "Nothing waits: every message is acknowledged.",
     "backlog.dropping": "The topic keeps nothing. Dropped because nobody could take it: {dropped}.",
-    "backlog.waiting": "Not acknowledged: {entries} entries, after {mark_delete}.",
+    "backlog.waiting": "Entries that are not acknowledged: {entries}, after {mark_delete}.",
     "expiry.none": "Messages do not expire.",
     "expiry.set": "Messages expire after {ttl_s}. None did since the topic was loaded.",
-    "expiry.expired": "Messages expire after {ttl_s}. Expired since the topic was loaded: {expired} entries, last {last_ms}.",
+    "expiry.expired": "Messages expire after {ttl_s}. Entries that did since the topic was loaded: {expired}, last {last_ms}.",
     "consumer.nobody": "No consumer is connected.",
     "consumer.connected": "Consumers connected: {consumers}.",
     "active_consumer.none": "Every consumer is sent messages.",
@@ -101,8 +101,8 @@ TEXTS = {
     "active_consumer.standby": "Only {name} is sent messages. Standing by until it leaves: {standby}.",
     "delay.none": "No message is known to wait for its delivery time.",
     "delay.ignored": "A subscription of this type delivers delayed messages at once.",
-    "delay.waiting": "Waiting for their delivery time: {entries} entries.",
-    "delay.until": "Waiting for their delivery time: {entries} entries; the next is due {next_ms}.",
+    "delay.waiting": "Entries that wait for their delivery time: {entries}.",
+    "delay.until": "Entries that wait for their delivery time: {entries}; the next is due {next_ms}.",
     "dispatch_rate.none": "No rate limit holds it back.",
     "dispatch_rate.waiting": "Delivery waits for the limit of the {level}: {policy} allows {limit} a second.",
     "dispatch_rate.dropping": "What exceeds the limit of the {level} is dropped: {policy} allows {limit} a second.",
@@ -112,7 +112,7 @@ TEXTS = {
     "reading.no_room": "Reading stopped at a delayed message: the tenant holds {used_bytes} of {most_bytes} of memory.",
     "keys.none": "Messages go to any consumer, whatever their key.",
     "keys.open": "Every key has its consumer.",
-    "keys.waiting": "Waiting for the consumers of their keys: {entries} entries.",
+    "keys.waiting": "Entries that wait for the consumers of their keys: {entries}.",
     "keys.draining": "Keys wait until the consumers that had them have acknowledged what they hold.",
     "keys.unowned": "No consumer has named some of the hash ranges: {ranges}. Messages of their keys wait.",
     "connection.open": "Every consumer reads its connection.",
@@ -120,27 +120,27 @@ TEXTS = {
     "permits.open": "Every consumer has asked for messages.",
     "permits.some": "Consumers that have not asked for more messages: {stuck} of {consumers}.",
     "consumer_unacked.none": "A consumer may hold any number of messages.",
-    "consumer_unacked.open": "No consumer holds its limit of {most} messages.",
+    "consumer_unacked.open": "No consumer holds as many messages as it may: {most}.",
     "consumer_unacked.some": "Consumers that hold as many messages as they may, {most}: {stuck} of {consumers}.",
     "subscription_unacked.none": "All consumers together may hold any number of messages.",
-    "subscription_unacked.open": "All consumers together hold {unacked} of {most} messages.",
-    "subscription_unacked.full": "All consumers together hold {unacked} messages; delivery stopped at {most}.",
+    "subscription_unacked.open": "Messages that all consumers together hold: {unacked} of {most}.",
+    "subscription_unacked.full": "Messages that all consumers together hold: {unacked}; delivery stopped at {most}.",
     "acknowledgement.open": "Nothing that was sent waits to be acknowledged.",
-    "acknowledgement.held": "Sent and not acknowledged yet: {entries} entries.",
+    "acknowledgement.held": "Entries that were sent and are not acknowledged yet: {entries}.",
     "redelivery.none": "Nothing waits to be sent again.",
-    "redelivery.waiting": "To be sent again, before anything new: {entries} entries.",
+    "redelivery.waiting": "Entries to be sent again, before anything new: {entries}.",
     "dead_letters.none": "No policy: a message that is rejected is sent again, however often.",
-    "dead_letters.open": "After {count} redeliveries a message is moved to {target}. Moved so far: {moved}.",
-    "dead_letters.waiting": "To be moved to {target}: {entries} entries.",
-    "dead_letters.failing": "To be moved to {target}: {entries} entries, which fails: {why}",
+    "dead_letters.open": "Redeliveries after which a message is moved to {target}: {count}. Moved so far: {moved}.",
+    "dead_letters.waiting": "Entries to be moved to {target}: {entries}.",
+    "dead_letters.failing": "Entries to be moved to {target}: {entries}, which fails: {why}",
     "unknown": "A step before this one decides.",
 }
 
 
 def text_of(code: str, facts: Facts) -> str:
     """In English, for programs and the command line."""
-    amounts = [(facts.get("limit_messages", 0), "messages"), (facts.get("limit_bytes", 0), "bytes")]
-    limit = ", ".join(f"{amount:,g} {unit}" for amount, unit in amounts if amount)
+    amounts = [(facts.get("limit_messages", 0), "message"), (facts.get("limit_bytes", 0), "byte")]
+    limit = ", ".join(f"{amount:,.15g} {unit if amount == 1 else f'{unit}s'}" for amount, unit in amounts if amount)
     return TEXTS[code].format_map({"limit": limit, **{name: _plain(name, value) for name, value in facts.items()}})
 
 
@@ -149,4 +149,6 @@ def _plain(name: str, value: str | float) -> str:
         return value
     if name.endswith("_ms"):
         return f"at {time_text(int(value))}"
-    return f"{value:,}{' bytes' if name.endswith('_bytes') else ' s' if name.endswith('_s') else ''}"
+    if name.endswith("_bytes"):
+        return f"{value:,} {'byte' if value == 1 else 'bytes'}"
+    return f"{value:,}{' s' if name.endswith('_s') else ''}"

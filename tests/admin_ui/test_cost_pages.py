@@ -60,7 +60,7 @@ def test_what_was_used_is_said_in_a_unit_that_shows_it_and_in_the_language_of_th
     use(acme, APRIL, topic="archive/little", messages_in=40, bytes_in=1_500, stored_byte_seconds=GIB * 360, messages_out=1)
     refresh(acme, APRIL, APRIL + HOUR)
     little = costs(owner, first="2026-04-01", last="2026-04-02", by="topic")
-    for said in ("Messages published 40 messages", "Bytes published 1,500 bytes", "Storage 0.1 GiB-hour"):
+    for said in ("Messages published 40 messages", "Bytes published 1,500 bytes", "Storage 0.1 GiB-hours"):
         assert said in little
     german = browse("owner")
     german.post("/language", {"language": "de"})

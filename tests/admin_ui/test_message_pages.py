@@ -278,7 +278,7 @@ def test_what_is_published_is_followed_from_now_on(browse: Browse, broker: Conso
     assert AuditRecord.unscoped.filter(action="message.browse").count() == 2, "the beginning, and what was shown"
     assert "Ten minutes are over" in owner.get(f"{tail}{further.replace('polls=2', 'polls=299')}").content.decode()
     broker.real.add_partitioned("persistent://acme/orders/parts", 2)
-    assert "follow one of them" in text(owner, f"{NAMESPACE}/topics/parts/messages/tail")
+    assert "follow one of its partitions" in text(owner, f"{NAMESPACE}/topics/parts/messages/tail")
     assert browse("teammate").get(tail).status_code == 403
 
 

@@ -56,7 +56,7 @@ def test_by_a_figure_the_loaded_ones_and_what_is_said_of_the_others(browse: Brow
     client = browse("owner")
     page = text(client, f"{NAMESPACE}?sort=-rate_in")
     assert names(page) == [f"t{number:02}" for number in range(24, 14, -1)]
-    assert "10 of 25 loaded topics" in page and "Topics that are not loaded are not among them" in page
+    assert "Loaded topics: 10 of 25" in page and "Topics that are not loaded are not among them" in page
     assert 'aria-sort="descending"><button class="sort" form="topics-asked" name="sort" value="rate_in"' in page
     assert '?watch=1"' in page and "t24&quot;" in page, "the live feed follows these rows"
     page = text(client, f"{NAMESPACE}{following(page)}")

@@ -37,7 +37,7 @@ def test_all_of_them_are_on_one_page(used: ConsoleBroker, browse: Browse) -> Non
     [
         ("unload", {"confirmed": "yes"}, "1 producer and 0 consumers are disconnected", "topic.unload"),
         ("compact", {"confirmed": "yes"}, "keeps the last message of each key", "topic.compact"),
-        ("trim", {"confirmed": "yes"}, "are stored now", "topic.trim"),
+        ("trim", {"confirmed": "yes"}, "is stored now", "topic.trim"),
         ("truncate", {"confirm": "placed"}, "3 entries that 1 subscription", "topic.truncate"),
         ("terminate", {"confirm": "placed"}, "Nothing can be published any more: 1 producer now", "topic.terminate"),
     ],

@@ -98,9 +98,9 @@ def test_usage_says_what_is_wrong(browse: Browse) -> None:
         assert words in text(client, "/usage")
     progress = {"step": "read", "tasks": 40, "done": 10, "rows": 9_000_000, "seconds": 20.0, "left_s": 60.0}
     UsageRun.objects.filter(run_id=run.run_id).update(detail={"progress": progress, "deaths": []})
-    assert "Step: read, 10 of 40 tasks, 9,000,000 rows, about 60 s left" in text(client, "/usage")
+    assert "Step: read; tasks done: 10 of 40; rows: 9,000,000, about 60 s left" in text(client, "/usage")
     UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
-    assert "2 gaps in sequence numbers" in text(client, "/usage")
+    assert "Gaps in sequence numbers: 2" in text(client, "/usage")
 
 
 def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from workers.billing.unit_texts import QUANTITY_DIGITS, quantity_text
 from workers.rating.document import CREDIT_NOTE, DRAFT, time_of
 from workers.rating.money import decimal_text
-from workers.rating.units import METERS, UNITS
+from workers.rating.units import METERS
 from workers.translation.figures import in_language, of_language
 from workers.translation.said import said
 
-QUANTITY_DIGITS = 6
 SHARES_MAX = 200  # namespaces shown on paper; the document has them all
 
 
@@ -86,14 +86,6 @@ def money(text: str) -> str:
 _money = in_language(money)
 
 
-def quantity_text(quantity: int, unit: str, digits: int = QUANTITY_DIGITS) -> str:
-    """In the unit of its price, cut to `digits` after the point (`plain` cuts alike); base units where there is none."""
-    if unit not in UNITS:
-        return f"{quantity:,}"
-    text = decimal_text(Fraction(quantity, UNITS[unit].size), digits)
-    return f"{Decimal(text):,f} {unit}"
-
-
 def _facts(document: Mapping[str, Any], *, draft: bool) -> tuple[tuple[str, str], ...]:
     start, end = (time_of(document["period"][edge]) for edge in ("start", "end"))
     last = (end - timedelta(hours=1)).date()
@@ -126,17 +118,12 @@ def _line(line: Mapping[str, Any], currency: str) -> PresentedLine:
             gettext("{units} at {price}").format(units=plain(tier["units"]), price=f"{plain(tier['price'])}{flat} {currency}")
         )
     if line.get("included"):
-        details.append(gettext("{quantity} a month included").format(quantity=_quantity(line["included"], line["unit"])))
+        details.append(gettext("{quantity} a month included").format(quantity=quantity_text(line["included"], line["unit"])))
     runs = line.get("runs", ())
     if runs:
         details.append(gettext("usage computed later, run {runs}").format(runs=", ".join(runs[:3])))
-    quantity = _quantity(line["quantity"], line["unit"]) if line.get("unit") else ""
+    quantity = quantity_text(line["quantity"], line["unit"]) if line.get("unit") else ""
     return PresentedLine(line["id"], said(line["title"]), "; ".join(details), quantity, _money(line["amount"]), line["kind"])
-
-
-def _quantity(quantity: int, unit: str) -> str:
-    number, _, unit_text = quantity_text(quantity, unit).partition(" ")
-    return f"{of_language(number)} {said(unit_text)}".rstrip()
 
 
 def plain(text: str) -> str:
@@ -179,7 +166,7 @@ def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
                 (
                     said(title),
                     share["namespace"] or gettext("no namespace"),
-                    _quantity(share["quantity"], line["unit"]),
+                    quantity_text(share["quantity"], line["unit"]),
                     _money(share["amount"]),
                 )
             )
