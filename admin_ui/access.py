@@ -32,7 +32,6 @@ from tenants.http.errors import deny
 from tenants.http.request_state import state_of
 from tenants.models import Namespace, Tenant, User
 from tenants.scoping import tenant_scope
-from tenants.visible import visible_tenants
 
 P = ParamSpec("P")
 _DENIED = {
@@ -138,18 +137,6 @@ def exists(resource: Resource) -> bool:
     if resource.namespace:
         return Namespace.objects.filter(name=resource.namespace).exists()
     return Tenant.objects.filter(name=resource.tenant).exists()
-
-
-def names_of_visible_tenants(actor: Actor) -> list[str]:
-    """Sorted: thousands, for administrators of the platform. A few queries, also for what the actor may in each of them."""
-    names = list(visible_tenants(actor).order_by("name").values_list("name", flat=True))
-    actor.grants.read_tenants(names)
-    return names
-
-
-def usage_tenants(actor: Actor) -> list[str]:
-    """Of the visible tenants those whose usage the actor may see."""
-    return [name for name in names_of_visible_tenants(actor) if actor.may(Action.USAGE_READ, Resource(name))]
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

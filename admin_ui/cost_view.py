@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
+
 from admin_ui.translation.figures import of_language
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -23,6 +25,7 @@ from workers.rating.units import METERS, UNITS
 FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
 SERIES_MAX = 8
+OFFERED_MAX = 50  # tenants: with more of them one types a name
 LEVELS = (
     ("namespace", gettext_lazy("By namespace")),
     ("topic", gettext_lazy("By topic")),
@@ -50,20 +53,22 @@ SPANS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """What the address asks for, put right where it is wrong. `span` names one of `SPANS`, or is "" for days of one's own."""
+    """What the address asks for, put right where it is wrong. `span` names one of `SPANS`, or is "" for days of one's own.
+    `unknown`: what was asked for as a tenant and is none; the question is about all then."""
 
     question: costs.Question
     tenant: str
+    unknown: str
     span: str
     compare: bool
 
 
-def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) -> Asked:
+def asked_by(query: Mapping[str, str], tenants: QuerySet[Tenant], today: date) -> Asked:
     """`tenants`: those that the user may see; nothing else can be asked for."""
-    tenant = query.get("tenant", "")
-    names = [tenant] if tenant in tenants else list(tenants)
-    with platform_scope():
-        uids = list(Tenant.objects.filter(name__in=names).values_list("uid", flat=True))
+    wanted = query.get("tenant", "").strip()
+    chosen = tenants.filter(name=wanted)
+    tenant = chosen.values_list("name", flat=True).first() or ""
+    uids = (chosen if tenant else tenants).values_list("uid", flat=True)
     span = query.get("span", "" if query.get("first") else "this-month")
     first, last = days_of(query, span, today)
     by = query.get("by", "namespace")
@@ -78,7 +83,18 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
     currencies = costs.currencies_of(question)
     currency = query.get("currency", "")
     question = replace(question, currency=currency if currency in currencies else max(currencies, default=""))
-    return Asked(question, tenant if tenant in tenants else "", span if span in dict(SPANS) else "", query.get("compare") == "on")
+    span = span if span in dict(SPANS) else ""
+    return Asked(question, tenant, "" if tenant else wanted, span, query.get("compare") == "on")
+
+
+def choices(tenants: QuerySet[Tenant], unknown: str) -> tuple[list[str], bool]:
+    """The names that the page offers, and whether these are all. Of many tenants only those that are called similarly to what was
+    asked for."""
+    names = list(tenants.order_by("name").values_list("name", flat=True)[: OFFERED_MAX + 1])
+    if len(names) <= OFFERED_MAX:
+        return names, True
+    similar = tenants.filter(name__icontains=unknown) if unknown else tenants.none()
+    return list(similar.order_by("name").values_list("name", flat=True)[:OFFERED_MAX]), False
 
 
 def days_of(query: Mapping[str, str], span: str, today: date) -> tuple[date, date]:

@@ -13,8 +13,8 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.urls import reverse
 
-from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from workers.billing.costs import Uids
 from workers.billing.models import Invoice
 from workers.findings.models import UsageFinding
 from workers.models import UsageRun
@@ -43,7 +43,7 @@ class Asked:
 
     start: datetime
     end: datetime
-    uids: Collection[str] | None
+    uids: Uids | None
     run_ids: Collection[str] | None = None
 
     def runs(self) -> QuerySet[UsageRun]:
@@ -61,15 +61,10 @@ class Asked:
         return found.filter(Q(kind=Kind.OUTAGE, from_at__lt=self.end, until_at__gt=self.start) | inside & ~Q(kind=Kind.OUTAGE))
 
 
-def seen_by(uids: Collection[str] | None) -> QuerySet[UsageFinding]:
+def seen_by(uids: Uids | None) -> QuerySet[UsageFinding]:
     """Outages are everybody's. Call it within the scope of the platform."""
     every = UsageFinding.objects.all()
-    return every if uids is None else every.filter(Q(kind=Kind.OUTAGE) | Q(tenant_uid__in=[uid for uid in uids if uid]))
-
-
-def uids_of(tenants: Collection[str]) -> list[str]:
-    with platform_scope():
-        return list(Tenant.objects.filter(name__in=tenants).values_list("uid", flat=True))
+    return every if uids is None else every.filter(Q(kind=Kind.OUTAGE) | Q(tenant_uid__in=uids) & ~Q(tenant_uid=""))
 
 
 def days(first: date, last: date) -> tuple[datetime, datetime]:
@@ -117,7 +112,7 @@ def outages_of(asked: Asked) -> list[dict[str, Any]]:
         return list(_outages(asked.findings())[:ROWS_A_PAGE])
 
 
-def findings_page(run: UsageRun, kinds: Collection[str], uids: Collection[str] | None, number: str) -> Page[UsageFinding]:
+def findings_page(run: UsageRun, kinds: Collection[str], uids: Uids | None, number: str) -> Page[UsageFinding]:
     with platform_scope():
         rows = seen_by(uids).filter(run=run, kind__in=kinds).order_by("hour", "id")
         return _evaluated(Paginator(rows, ROWS_A_PAGE).get_page(number))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from admin_ui.translation.figures import exact
@@ -40,12 +39,11 @@ class Problem:
     text: str
 
 
-def rows_of(day: date, level: str, tenants: Collection[str]) -> list[dict[str, Any]]:
+def rows_of(day: date, level: str, tenants: QuerySet[Tenant]) -> list[dict[str, Any]]:
     """One row for each name at the level and each hour, for `tenants` only. At most `ROWS_MAX`."""
     start = day_start(day)
     with platform_scope():
-        uids = Tenant.objects.filter(name__in=tenants).values("uid")
-        rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant_uid__in=uids)
+        rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant_uid__in=tenants.values("uid"))
         rows = rows.exclude(**{level: ""})  # what is of no topic, or of no namespace, is only the tenant's
         summed = rows.values("hour", level).annotate(**{meter: Sum(meter) for meter in _METERS}).order_by("-hour", level)
         return [{**row, "name": row[level], "stored_bytes": row["stored_byte_seconds"] // 3600} for row in summed[:ROWS_MAX]]

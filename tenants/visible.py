@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
 
-from messaging.permissions.model import USER_ROLE_PREFIX, Action
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, Resource
 from tenants.access import Actor
 from tenants.models import Membership, Tenant
 from tenants.scoping import platform_scope
@@ -31,6 +31,34 @@ def visible_tenants(actor: Actor) -> QuerySet[Tenant]:
         members = Membership.objects.filter(user__is_active=True, user__username=role.removeprefix(USER_ROLE_PREFIX))
         of_person: Any = members.values("tenant_id") if role.startswith(USER_ROLE_PREFIX) else ()
         return rows.filter(_administered_by(role) | Q(name__in=of_person))
+
+
+def open_tenants(actor: Actor) -> QuerySet[Tenant]:
+    """Of the visible tenants those whose data the actor may be told of at all: who has no second factor is told nothing of tenants
+    that require one, whatever else they may do."""
+    rows = visible_tenants(actor)
+    return rows if actor.second_factor else rows.filter(second_factor_required=False)
+
+
+def closed_tenants(actor: Actor) -> QuerySet[Tenant]:
+    """The visible tenants that are not open, to be left out of what is asked about all tenants."""
+    rows = visible_tenants(actor)
+    return rows.none() if actor.second_factor else rows.filter(second_factor_required=True)
+
+
+def tenants_for(actor: Actor, action: Action) -> QuerySet[Tenant]:
+    """Those in the whole of which the actor may do this. Of administrators it is not asked for each of thousands."""
+    rows = open_tenants(actor)
+    if actor.may(Action.SUPERUSER):
+        return rows
+    names = list(rows.values_list("name", flat=True))
+    actor.grants.read_tenants(names)
+    return rows.filter(name__in=[name for name in names if actor.may(action, Resource(name))])
+
+
+def sees_everything(actor: Actor) -> bool:
+    """Whether there is no tenant, nor what is left of one, of which the actor may not be told."""
+    return actor.may(Action.SUPERUSER) and not closed_tenants(actor).exists()
 
 
 def _administered_by(role: str) -> Q:

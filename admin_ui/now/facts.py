@@ -34,20 +34,10 @@ _DOWN = {
 }
 
 
-def alert_tenants(actor: Actor, names: list[str]) -> list[str] | QuerySet[Tenant, str]:
-    """Those whose alerts the person may see; `names` are the tenants that they may see. Of administrators of the platform it is not
-    asked for each of thousands."""
-    if not actor.may(Action.SUPERUSER):
-        return [name for name in names if actor.may(Action.OPERATE, Resource(name))]
-    with platform_scope():
-        rows = Tenant.objects.all() if actor.second_factor else Tenant.objects.filter(second_factor_required=False)
-        return rows.order_by().values_list("name", flat=True)
-
-
-def alerts(tenants: list[str] | QuerySet[Tenant, str]) -> tuple[list[Problem], datetime | None]:
+def alerts(tenants: QuerySet[Tenant]) -> tuple[list[Problem], datetime | None]:
     """The rules that fire; and when they were looked at, if that is too long ago to tell what is so now."""
     with platform_scope():
-        rules = AlertRule.objects.filter(tenant__in=tenants)
+        rules = AlertRule.objects.filter(tenant__in=tenants.values("name"))
         firing = [_alert(rule) for rule in rules.filter(firing=True).order_by("above_since", "id")[:ALERTS_MAX]]
         looked_at = rules.filter(looked_at__isnull=False).order_by("looked_at").values_list("looked_at", flat=True).first()
     late = looked_at is not None and timezone.now() - looked_at > LOOKED_AT

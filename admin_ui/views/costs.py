@@ -9,22 +9,24 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui import cost_files, cost_view, evidence_view
-from admin_ui.access import ConsoleRequest, page, usage_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, show, show_error
 from admin_ui.translation.texts import gettext
 from messaging.permissions.model import Action
+from tenants.visible import sees_everything, tenants_for
 from workers.billing import costs as sums
 
 
 @page
 def costs(request: ConsoleRequest) -> HttpResponse:
-    tenants = usage_tenants(request.actor)
+    tenants = tenants_for(request.actor, Action.USAGE_READ)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     today = datetime.now(UTC).date()
     asked = cost_view.asked_by(query, tenants, today)
     question = asked.question
     exports = [(form, f"{reverse('console:costs_export')}?{urlencode({**query, 'format': form})}") for form in cost_files.FORMATS]
-    everything = request.actor.may(Action.SUPERUSER) and not asked.tenant
+    everything = not asked.tenant and sees_everything(request.actor)
+    offered, are_all = cost_view.choices(tenants, asked.unknown)
     seen = evidence_view.Asked(*evidence_view.days(question.first, question.last), None if everything else question.tenants)
     labels = [(by, gettext("By {by}").format(by=sums.label_title(by))) for by in sums.label_keys(question.tenants)]
     return show(
@@ -34,7 +36,8 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         crumbs=[],
         asked=asked,
         question=question,
-        tenants=tenants,
+        offered=offered,
+        are_all=are_all,
         today=today,
         levels=[*cost_view.LEVELS, *labels],
         spans=cost_view.SPANS,
@@ -43,14 +46,9 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         basis=evidence_view.basis_of(seen),
         evidence=evidence_view.evidence_address(first=question.first, last=question.last, tenant=asked.tenant),
         exports=exports,
-        savings_tenant=_one_tenant(asked.tenant, tenants),
+        savings_tenant=asked.tenant or (offered[0] if are_all and len(offered) == 1 else ""),
         **cost_view.page_of(asked, query),
     )
-
-
-def _one_tenant(asked: str, tenants: list[str]) -> str:
-    """Of which a page says what would lower the bill."""
-    return asked or (tenants[0] if len(tenants) == 1 else "")
 
 
 @page
@@ -66,7 +64,10 @@ def costs_export(request: ConsoleRequest) -> HttpResponse:
             ),
         )
         return HttpResponseRedirect(reverse("console:costs"))
-    asked = cost_view.asked_by(query, usage_tenants(request.actor), datetime.now(UTC).date())
+    asked = cost_view.asked_by(query, tenants_for(request.actor, Action.USAGE_READ), datetime.now(UTC).date())
+    if asked.unknown:
+        show_error(request, gettext("You may see the costs of no tenant called {name}.").format(name=asked.unknown))
+        return HttpResponseRedirect(reverse("console:costs"))
     question = asked.question
     response = HttpResponse(cost_files.written(question, form), content_type=cost_files.FORMATS[form])
     name = f"costs-{question.first:%Y-%m-%d}-{question.last:%Y-%m-%d}"

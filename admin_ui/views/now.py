@@ -11,17 +11,17 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from admin_ui import broker, platform_view
-from admin_ui.access import ConsoleRequest, names_of_visible_tenants, page
-from admin_ui.now.facts import alert_tenants, alerts, of_platform
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.now.facts import alerts, of_platform
 from admin_ui.now.rows import row
 from admin_ui.now.visible_scope import visible_scope
 from admin_ui.pages import navigation, sentence, show
 from messaging.adminrpc.methods import PROBLEMS_LIST
-from messaging.adminrpc.problems import ProblemsFound, ProblemsList
+from messaging.adminrpc.problems import ProblemsFound
 from messaging.permissions.model import Action
 from messaging.problems.kinds import MARKS, Kind
-from messaging.problems.order import Problem, ranked
-from tenants.access import Actor
+from messaging.problems.order import ranked
+from tenants.visible import tenants_for
 
 SHOWN_MAX = 100
 LATE_S = 60.0  # after which a look at every topic is said to be old
@@ -29,24 +29,19 @@ LATE_S = 60.0  # after which a look at every topic is said to be old
 
 def _look(request: ConsoleRequest) -> dict[str, Any]:
     superuser = request.actor.may(Action.SUPERUSER)
-    visible = [] if superuser else names_of_visible_tenants(request.actor)
-    scope = visible_scope(request.actor, visible)
+    scope = visible_scope(request.actor)
     found: ProblemsFound | None = None
     away = ""
-    if scope.everywhere or scope.tenants or scope.namespaces:
-        asked = ProblemsList(
-            of_tenants=scope.tenants, of_namespaces=scope.namespaces, everywhere=scope.everywhere, problems_max=SHOWN_MAX
-        )
+    if (asked := scope.question(SHOWN_MAX)) is not None:
         found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
-    firing, alerts_at = alerts(alert_tenants(request.actor, visible))
+    firing, alerts_at = alerts(tenants_for(request.actor, Action.OPERATE))
     worker = platform_view.worker() if superuser else None
     others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
-    open_to_reader, hidden = _open_to(request.actor, found.problems if found else [])
-    problems = ranked([*open_to_reader, *others])
+    problems = ranked([*(found.problems if found else ()), *others])
     if superuser:  # of others' tenants they are known already
         request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})
     request.actor.grants.read_namespaces([problem.namespace for problem in problems[:SHOWN_MAX] if problem.namespace])
-    total = len(others) + (sum(found.total.values()) + found.beyond - hidden if found else 0)
+    total = len(others) + (sum(found.total.values()) + found.beyond if found else 0)
     serious = sum(number for kind, number in _kinds(found, others).items() if kind in MARKS and MARKS[Kind(kind)].serious)
     return {
         "rows": [row(problem, request.actor) for problem in problems[:SHOWN_MAX]],
@@ -65,13 +60,6 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "worker": worker if worker is not None and worker.look == "badge-bad" and worker.word != "Working" else None,
         "at_ms": time.time_ns() // 1_000_000,
     }
-
-
-def _open_to(actor: Actor, problems: list[Problem]) -> tuple[list[Problem], int]:
-    """And how many are left out: where a second factor is required not even who administers the platform reads without one."""
-    actor.grants.read_tenants({problem.tenant for problem in problems if problem.tenant})
-    left = [problem for problem in problems if not actor.lacks_second_factor(problem.tenant)]
-    return left, len(problems) - len(left)
 
 
 def _kinds(found: ProblemsFound | None, others: list[Any]) -> dict[str, int]:

@@ -11,14 +11,13 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from admin_ui import usage_view
-from admin_ui.access import ConsoleRequest, page, usage_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import explain, navigation, show, show_error
 from messaging.errors import MagnetarError, NotAuthorized
 from messaging.permissions.model import Action
 from tenants.http.authentication import actor_now
 from tenants.http.piecewise import PiecewiseResponse
-from tenants.models import Tenant
-from tenants.scoping import platform_scope
+from tenants.visible import tenants_for
 from workers.billing.usage_lines import DAYS_MAX, FORMATS, LEVELS, usage_lines
 from workers.models import UsageRun
 from workers.requests import request_usage_run
@@ -31,7 +30,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     level = request.GET.get("by", "")
     if level not in dict(usage_view.LEVELS):
         level = "namespace"
-    tenants = usage_tenants(request.actor)
+    tenants = tenants_for(request.actor, Action.USAGE_READ)
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome
@@ -72,12 +71,10 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
     if form not in FORMATS or level not in LEVELS or not 0 <= (last - first).days < DAYS_MAX:
         show_error(request, gettext("Choose days in order, at most {days} of them.").format(days=DAYS_MAX))
         return HttpResponseRedirect(reverse("console:usage"))
-    with platform_scope():
-        names = usage_tenants(request.actor)
-        tenants = dict(Tenant.objects.filter(name__in=names).values_list("name", "uid"))
+    tenants = dict(tenants_for(request.actor, Action.USAGE_READ).values_list("name", "uid"))
 
     def require_still() -> None:
-        if set(tenants) - set(usage_tenants(actor_now(request))):
+        if set(tenants) - set(tenants_for(actor_now(request), Action.USAGE_READ).values_list("name", flat=True)):
             raise NotAuthorized(gettext("you may no longer see the usage of all these tenants: download it again"))
 
     response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), require_still, FORMATS[form])

@@ -6,17 +6,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django.conf import settings as django_settings
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from admin_ui import cost_view, evidence_view
-from admin_ui.access import ConsoleRequest, page, usage_tenants
+from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, show
 from admin_ui.row_list import Column, list_rows, page_links
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.permissions.model import Action
+from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from tenants.visible import sees_everything, tenants_for
+from workers.billing.costs import Uids
 from workers.billing.models import Invoice
 from workers.findings.files import files_page
 from workers.findings.load import FINDINGS_MAX
@@ -51,8 +55,8 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     found = UsageRun.objects.filter(run_id=run).first()
     if found is None:
         raise Http404
-    everything = request.actor.may(Action.SUPERUSER)
-    uids = None if everything else evidence_view.uids_of(usage_tenants(request.actor))
+    everything = sees_everything(request.actor)
+    uids = None if everything else _uids(tenants_for(request.actor, Action.USAGE_READ))
     detail = found.detail if everything else {}
     above = [(gettext("Usage"), reverse("console:usage"))] + (
         [(gettext("Runs"), reverse("console:usage_runs"))] if everything else []
@@ -96,19 +100,19 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
 @page
 def usage_evidence(request: ConsoleRequest) -> HttpResponse:
     """What figures of a span of days, or an invoice, are based on."""
-    tenants = usage_tenants(request.actor)
+    tenants = tenants_for(request.actor, Action.USAGE_READ)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
-    tenant = query.get("tenant", "")
-    asked, of = _asked_by(
-        query, [tenant] if tenant in tenants else tenants, everything=request.actor.may(Action.SUPERUSER) and not tenant
-    )
+    chosen = tenants.filter(name=query.get("tenant", ""))
+    tenant = chosen.values_list("name", flat=True).first() or ""
+    everything = not tenant and sees_everything(request.actor)
+    asked, of = _asked_by(query, _uids(chosen if tenant else tenants), everything=everything)
     return show(
         request,
         "pages/usage_evidence.html",
         navigation(request, "usage"),
         crumbs=[(gettext("Costs"), reverse("console:costs"))],
         of=of,
-        tenant=tenant if tenant in tenants else "",
+        tenant=tenant,
         basis=evidence_view.basis_of(asked),
         runs=evidence_view.runs_of(asked),
         runs_max=evidence_view.RUNS_SHOWN,
@@ -116,8 +120,11 @@ def usage_evidence(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-def _asked_by(query: dict[str, str], tenants: list[str], *, everything: bool) -> tuple[evidence_view.Asked, str]:
-    uids = evidence_view.uids_of(tenants)
+def _uids(tenants: QuerySet[Tenant]) -> Uids:
+    return tenants.values_list("uid", flat=True)
+
+
+def _asked_by(query: dict[str, str], uids: Uids, *, everything: bool) -> tuple[evidence_view.Asked, str]:
     if query.get("invoice"):
         with platform_scope():
             invoice = Invoice.objects.filter(id=query["invoice"], tenant_uid__in=uids).first()

@@ -12,11 +12,13 @@ from messaging.problems.order import Problem
 
 
 class ProblemsList(Request, kw_only=True):
-    """Of all topics of `of_tenants`, and of those of single namespaces of others; `everywhere`: of all tenants."""
+    """Of all topics of `of_tenants`, and of those of single namespaces of others; `everywhere`: of all tenants but those
+    in `closed`."""
 
     of_tenants: fields.TenantsShown = []
     of_namespaces: fields.NamespacesShown = []
     everywhere: bool = False
+    closed: fields.TenantsShown = []
     problems_max: fields.ProblemsMax = 100
 
 

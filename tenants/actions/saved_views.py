@@ -13,15 +13,15 @@ from tenants.actions.change import change
 from tenants.masked_records import RecordMasks
 from tenants.models import SavedView, Tenant, User
 from tenants.models.views import ADDRESS_LENGTH_MAX, VIEW_NAME_LENGTH_MAX
-from tenants.visible import visible_tenants
+from tenants.visible import open_tenants
 
 VIEWS_MAX = 200  # of one person
 
 
 def views_of(actor: Actor, user: User, containing: str = "") -> Iterator[SavedView]:
-    """Their own, and what others share in the tenants that they may see; of these not those that look for what is masked for
+    """Their own, and what others share in the tenants that are open to them; of these not those that look for what is masked for
     them. `containing`: in the name."""
-    shared = Q(shared=True, tenant_uid__in=visible_tenants(actor).values("uid"))
+    shared = Q(shared=True, tenant_uid__in=open_tenants(actor).values("uid"))
     views = SavedView.objects.select_related("owner").filter(Q(owner=user) | shared, name__icontains=containing)
     named = dict(Tenant.unscoped.filter(uid__in=views.order_by().values("tenant_uid")).values_list("uid", "name"))
     masks = RecordMasks(actor)

@@ -92,6 +92,15 @@ def test_a_stranger_sees_none_of_them(run: UsageRun, browse: Browse) -> None:
     assert browse("owner").get("/usage/runs").status_code == 403
 
 
+def test_an_administrator_without_a_second_factor_sees_nothing_of_who_requires_one(run: UsageRun, browse: Browse) -> None:
+    """Runs and what figures are based on were shown to administrators whole, as the rows of all tenants are theirs to see."""
+    Tenant.unscoped.filter(name="globex").update(second_factor_required=True)
+    for page in (text(browse("superuser"), "/usage/runs/run-17"), text(browse("superuser"), "/usage", day="2026-03-04")):
+        assert "globex" not in page and "123456" not in page
+    assert "key-of-acme-12" in text(browse("superuser"), "/usage/runs/run-17")
+    assert "1 quarantined record, 1 hole in single series" in text(browse("superuser"), "/costs", **MARCH)
+
+
 def test_figures_say_what_they_are_based_on(run: UsageRun, browse: Browse) -> None:
     mine = text(browse("owner"), "/costs", **MARCH)
     assert "1 usage run</a>: 60 files, 1 quarantined record, 1 hole in single series, 1 outage of brokers" in mine

@@ -6,7 +6,7 @@ import pytest
 
 from tenants.access import platform_actor
 from tenants.actions import saved_views, set_custom_role, set_member, set_policies
-from tenants.models import AuditRecord, SavedView
+from tenants.models import AuditRecord, SavedView, Tenant
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +39,9 @@ def test_a_view_is_found_by_its_name_by_whoever_saved_it(browse: Browse) -> None
 def test_a_shared_view_is_found_by_those_who_may_see_the_tenant(browse: Browse) -> None:
     assert save(browse, "owner", "Busy orders", shared="on") == ""
     assert jumped(browse, "teammate", "busy") == {"Busy orders by owner": ADDRESS}
+    Tenant.unscoped.filter(name="acme").update(second_factor_required=True)
+    assert jumped(browse, "teammate", "busy") == {}, "they have none"
+    Tenant.unscoped.filter(name="acme").update(second_factor_required=False)
     assert jumped(browse, "stranger", "busy") == {} and "Busy orders" not in text(browse("stranger"), "/views")
     record = AuditRecord.unscoped.latest("id")
     assert (record.action, record.tenant, record.role, record.resource) == ("view.save", "acme", "user:owner", "Busy orders")

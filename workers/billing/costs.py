@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from tenants.models import MonthLabels
+from tenants.models import MonthLabels, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import exact_sums
 from workers.billing.models import NANO, Charge, MonthCharge
@@ -40,11 +40,14 @@ _QUOTED = {f'"{name}"': name for name in OURS}  # a label or subscription that a
 DAY, MONTH = "day", "month"
 
 
+Uids = Collection[str] | QuerySet[Tenant, str]  # of tenants; as a query, which names none of thousands
+
+
 @dataclass(frozen=True)
 class Question:
     """`tenants`: uids. `first` and `last`: days, both included. Empty filters: everything."""
 
-    tenants: Collection[str]
+    tenants: Uids
     first: date
     last: date
     by: str = "namespace"
@@ -173,7 +176,7 @@ def totals_by_currency(question: Question) -> dict[str, int]:
     return dict(sorted(rows))
 
 
-def label_keys(tenants: Collection[str]) -> list[str]:
+def label_keys(tenants: Uids) -> list[str]:
     """What there is to sum by: `label:KEY` for the properties of the tenants' namespaces, also of those that were deleted, and
     `tenant-label:KEY` for the labels of the tenants."""
     with platform_scope():

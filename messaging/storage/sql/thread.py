@@ -204,7 +204,7 @@ class CommitThread:
         return call.reads and self._may_run(turn, call)
 
     def _only_reads(self, batch: Batch[_Call]) -> bool:
-        return self.READS_APART and batch.items[0].reads
+        return self.READS_APART and all(call.reads for call in batch.items)
 
     def _outcomes(self, batch: Batch[_Call]) -> list[Any]:
         """One for each call: a value, `_Failed` or `_Later`. What is new grows by those that share the commit."""

@@ -30,7 +30,7 @@ class ProblemHandlers:
         slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
         unserved, copies = await self._unserved(slices), await problems_of_copies(self._broker, slices)
         whole = (
-            watch.tenants() | set(stored.tenants_with_unknown()) | set(unserved) | set(copies)
+            (watch.tenants() | set(stored.tenants_with_unknown()) | set(unserved) | set(copies)) - set(request.closed)
             if request.everywhere
             else set(request.of_tenants)
         )

@@ -106,6 +106,7 @@ async def test_nobody_is_told_of_topics_beyond_those_asked_for(world: BrokerWorl
         {"of_tenants": ["initech"]},
         {"of_tenants": []},
         {"of_tenants": [], "of_namespaces": ["acme/other", "initech/orders"]},
+        {"of_tenants": [], "everywhere": True, "closed": ["acme"]},
     ]
     for given in others:
         answer = await asked(world, **given)
