@@ -7,6 +7,7 @@ taken in turns by tenant, and a read whose caller has left is ended, or not begu
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import nullcontext
@@ -30,7 +31,6 @@ _THREADS = 16
 ANSWER_S = 20.0
 LOOK_S, STILL_S = 1.2, 2.0  # without an answer: until a page asks whether the broker stands still, and until it does
 SMALL_S = 0.6  # within that a broker answers what takes it no time
-ANOTHER_S = 0.7  # within that another one answers what one was asked that stands still
 T = TypeVar("T")
 PROBE = "health"  # who a health check is
 
@@ -80,6 +80,7 @@ class PooledRpc(TypedCalls):
         is there, what may be done twice is asked of that one."""
         if answer_s <= STILL_S:
             return answer.result(answer_s)
+        began_s = time.monotonic()
         try:
             return answer.result(LOOK_S)
         except TimeoutError:
@@ -89,16 +90,16 @@ class PooledRpc(TypedCalls):
         with working_for(asking):
             looking = self._threads.submit(PROBE, lambda: self._inner.look(LOOK_S / 2, SMALL_S))
         both: list[Future[Any]] = [looking, answer]
-        done, _ = wait(both, STILL_S - LOOK_S, return_when=FIRST_COMPLETED)
+        done, _ = wait(both, STILL_S - LOOK_S + SMALL_S, return_when=FIRST_COMPLETED)
         _end(looking, asking)
         standing = looking.result() if looking in done and looking.exception() is None else None
         if standing is Standing.ANSWERS:
             answers.answered()  # so that one call that takes long does not shorten what others have
-        elif standing is Standing.ASKED_ANOTHER:
-            wait([answer], ANOTHER_S)
-        if not answer.done() and (not done or standing in (Standing.SILENT, Standing.ASKED_ANOTHER)):
-            raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
-        return answer.result(answer_s - STILL_S)
+        elif standing is Standing.SILENT or not done:
+            wait([answer], max(0, began_s + STILL_S - time.monotonic()))
+            if not answer.done():
+                raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
+        return answer.result(max(0, began_s + answer_s - time.monotonic()))
 
     @property
     def waiting(self) -> int:

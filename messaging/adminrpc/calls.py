@@ -31,7 +31,7 @@ class Standing(Enum):
     """How the brokers stand that calls wait for."""
 
     ANSWERS = auto()
-    SILENT = auto()  # one of them answers nothing, and there is no other one
+    SILENT = auto()  # one of them answers nothing, and there is no other one that answers
     ASKED_ANOTHER = auto()  # one of them answers nothing, and another one was asked in its place
 
 
@@ -59,8 +59,8 @@ class TypedCalls(ABC):
         raise goes_on
 
     def look(self, waited_s: float, within_s: float) -> Standing:
-        """Asks those that somebody has waited for longer than `waited_s` what takes them no time. Blocks for `within_s`, or until
-        there was an answer. Raises `NotReady` where there is none to ask."""
+        """Asks those that somebody has waited for longer than `waited_s` what takes them no time. Blocks for `within_s` for
+        each that does not answer. Raises `NotReady` where there is none to ask."""
         self.perform(SMALL, Request())
         return Standing.ANSWERS
 

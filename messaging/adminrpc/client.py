@@ -120,7 +120,8 @@ class AdminRpc(TypedCalls):
             self._did_not_answer(url)
         if not silent:
             return Standing.ANSWERS
-        if self._url_provider() in silent:
+        another = self._url_provider()
+        if another in silent or self._is_silent(another, within_s):
             return Standing.SILENT
         with self._lock:  # a connection whose call is over may be another call's next
             for call in self._under_way:

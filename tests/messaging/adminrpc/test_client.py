@@ -317,6 +317,7 @@ def silent() -> Iterator[Silent]:
 
 def test_what_a_silent_broker_was_asked_is_asked_of_another(silent: Silent, broker: Broker) -> None:
     """But for what must not be done twice: nobody knows what becomes of it."""
+    broker.answer = lambda method: (200, b'{"version": 1}' if method == FEED_VERSION.name else b"{}")
     left_alone: list[str] = []
     with closing(
         AdminRpc(
@@ -331,7 +332,7 @@ def test_what_a_silent_broker_was_asked_is_asked_of_another(silent: Silent, brok
         eventually_sync(lambda: len(silent.calls) == 2)
         assert rpc.look(0, 0.05) is Standing.ASKED_ANOTHER
         read.join(30)
-        assert [path for path, *_ in broker.calls] == ["/rpc/v1/topics.unload"] and skip.is_alive()
+        assert [path for path, *_ in broker.calls] == ["/rpc/v1/feed.version", "/rpc/v1/topics.unload"] and skip.is_alive()
         assert left_alone == [silent.url]
 
 
