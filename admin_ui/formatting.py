@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
+def digits(value: float, number: int) -> str:
+    """With so many digits after the point. Of the shortest decimal that is this float, halves to the even digit: as browsers do."""
+    return f"{Decimal(value if isinstance(value, int) else repr(float(value))):,.{number}f}"
+
+
 def _trim(value: float) -> str:
-    if value < 9.995:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+    return digits(value, 2 if value < 9.995 else 1 if value < 99.95 else 0)
 
 
 UNKNOWN = "–"  # never 0: what is not known is no number
@@ -20,7 +24,7 @@ def count(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if value < 10_000:
-        return f"{value:,.0f}"
+        return digits(value, 0)
     if value < 999_500:
         return f"{_trim(value / 1_000)} k"
     if value < 999_500_000:
@@ -41,7 +45,7 @@ def rate(value: float | None) -> str:
         return "0"
     if value < 0.1:
         return "<0.1"
-    return f"{value:.1f}" if value < 10 else count(round(value))
+    return digits(value, 1) if value < 10 else count(round(value))
 
 
 def percent(value: float | Fraction | None) -> str:
@@ -62,7 +66,7 @@ def size(value_bytes: float | None) -> str:
     while value_bytes >= 1023.5 and unit < len(_UNITS) - 1:
         value_bytes /= 1024
         unit += 1
-    return f"{value_bytes:,.0f} B" if unit == 0 else f"{_trim(value_bytes)} {_UNITS[unit]}"
+    return f"{digits(value_bytes, 0)} B" if unit == 0 else f"{_trim(value_bytes)} {_UNITS[unit]}"
 
 
 def span(seconds: float | None) -> str:

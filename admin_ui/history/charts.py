@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from admin_ui import formatting
+from admin_ui.translation import figures
 from admin_ui.translation.texts import gettext, gettext_lazy
 from tenants.history.figures import HistoryFigures
 
@@ -232,19 +233,20 @@ def round_above(value: float, form: str) -> float:
 
 
 def written(value: float | None, form: str) -> str:
+    """As `OF_MEASURES` of static/admin_ui/js/format.js does; shares are parts of 1."""
     if value is None:
         return formatting.UNKNOWN
     if form == "rate":
-        return f"{formatting.rate(value)}/s"
+        return f"{figures.rate(value)}/s"
     if form == "bytes":
-        return formatting.size(value)
+        return figures.size(value)
     if form == "span":
-        return formatting.span(value)
+        return figures.span(value)
     if form == "ms":
-        return f"{value:.2f} ms" if value < 10 else f"{value:,.0f} ms"
+        return figures.of_language(f"{formatting.digits(value, 2 if value < 10 else 0)} ms")
     if form == "percent":
-        return f"{value:.0%}" if value >= 0.01 or value == 0 else "under 1%"
-    return formatting.count(value) if value >= 10 or value == int(value) else f"{value:.1f}"
+        return figures.percent(value * 100)
+    return figures.count(value) if value >= 10 or value == int(value) else figures.of_language(formatting.digits(value, 1))
 
 
 def rounded(value: float | None) -> float | None:

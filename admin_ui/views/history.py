@@ -14,10 +14,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, Chart, ChartKind, charts_of, written
+from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, SLACK_MS, Chart, ChartKind, charts_of, written
 from admin_ui.history.ticks import ticks_of
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.translation import figures
 from admin_ui.translation.texts import gettext, gettext_lazy
 from admin_ui.views.topics import look, topic_name
 from messaging.errors import InvalidName, InvalidValue
@@ -275,11 +276,12 @@ def _rows(kinds: Sequence[ChartKind], span: AskedSpan, steps: Sequence[HistoryFi
     return [
         {
             "begins_ms": span.from_ms + index * span.step_ms,
-            "known": "all"
-            if each.known_seconds * 1000 >= span.step_ms - 2_500
-            else written(each.known_seconds * 1000 / span.step_ms, "percent")
-            if each.known
-            else "nothing",
+            "known": written(
+                (1 if each.known_seconds * 1000 >= span.step_ms - SLACK_MS else each.known_seconds * 1000 / span.step_ms)
+                if each.known
+                else 0,
+                "percent",
+            ),
             "values": [written(measure.value(each), kind.form) for kind, measure in _measures(kinds)],
         }
         for index, each in enumerate(steps)
@@ -306,7 +308,7 @@ def _totals(kinds: Sequence[ChartKind], steps: Sequence[HistoryFigures], compari
         if key in left_out:
             continue
         values = [_together(each, key, how) for each in (steps, comparison.steps)]
-        texts = [f"{int(value):,}" if key in exact and value is not None else written(value, form) for value in values]
+        texts = [figures.exact(int(value)) if key in exact and value is not None else written(value, form) for value in values]
         found.append({"title": title, "value": texts[0], "other": texts[1] if comparison.steps else ""})
     return found
 

@@ -73,7 +73,7 @@ LITERAL = re.compile(r'(say\(\s*)?("(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|`(
 SAID = re.compile(r"[A-Za-z]{2,}[ ,][A-Za-z]{2,}(?![\w-]*[=:\]])|^[A-Z][a-z]+[ .:,]")
 NO_TEXT = re.compile(
     r"[.#\[(]|.*\[|(?:input|main|summary|script|template|table|button|details|a|dialog)\b"
-    r"|badge |application/|M\$|.* \.|time_zone=|as the system$"
+    r"|badge |load delay:?|application/|M\$|.* \.|time_zone=|as the system$"
 )
 
 

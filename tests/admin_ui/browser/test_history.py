@@ -57,7 +57,7 @@ def test_a_part_is_selected_with_the_mouse_and_the_address_has_it(visit: Callabl
     expect(page.locator("#history-span")).not_to_contain_text("is known")
     page.go_back()
     expect(page).to_have_url(re.compile(re.escape(time_text(begin_ms)[:16])))
-    expect(page.locator("#history-span")).to_contain_text("83% of it is known")
+    expect(page.locator("#history-span")).to_contain_text("83 % of it is known")
 
 
 def test_charts_and_handles_show_the_time_zone_that_was_chosen(visit: Callable[..., Page]) -> None:

@@ -2,8 +2,9 @@
 
 // Figures and dates as the language of the page has them: 1.234,5 in German.
 export const locale = globalThis.document?.documentElement.lang === "de" ? "de-DE" : "en-GB";
-const number = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
-const [tenths, hundredths] = [1, 2].map((digits) => new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+// Halves go to the even digit, as on the server: a figure is the same before and after it is live.
+const [number, tenths, hundredths] = [0, 1, 2].map((digits) =>
+  new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven" }));
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const UNKNOWN = "\u2013"; // never 0: what is not known is no number
@@ -22,7 +23,8 @@ export function rate(value) {
   if (value === 0) return "0";
   if (value < 0.1) return `<${tenths.format(0.1)}`;
   if (value < 10) return tenths.format(value);
-  return count(Math.round(value));
+  const whole = Math.round(value);
+  return count(whole - value === 0.5 && whole % 2 ? whole - 1 : whole);
 }
 
 export function bytes(value) {
@@ -31,6 +33,36 @@ export function bytes(value) {
   while (value >= 1023.5 && unit < UNITS.length - 1) { value /= 1024; unit += 1; }
   return (unit === 0 ? number.format(value) : trim(value)) + " " + UNITS[unit];
 }
+
+/** A length of time by its two largest units: 3 d 4 h, 5 min 2 s. */
+export function span(value) {
+  if (value === null) return UNKNOWN;
+  const parts = [];
+  let rest = Math.floor(value);
+  for (const [unit, length] of [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]]) {
+    if (rest >= length) parts.push(`${Math.floor(rest / length)} ${unit}`);
+    rest %= length;
+  }
+  return parts.slice(0, 2).join(" ") || "0 s";
+}
+
+/** Rounded down, so that 100 % is all. Small shares keep a decimal, so that what is used does not read as nothing. */
+export function percent(value) {
+  if (value === null) return UNKNOWN;
+  if (value > 0 && value < 0.1) return `<${tenths.format(0.1)} %`;
+  if (value > 0 && value < 10 && !Number.isInteger(value)) return `${tenths.format(Math.floor(value * 10) / 10)} %`;
+  return `${number.format(Math.floor(value))} %`;
+}
+
+/** By the form of a measure of history; shares are parts of 1. */
+export const OF_MEASURES = {
+  rate: (value) => (value === null ? UNKNOWN : `${rate(value)}/s`),
+  bytes,
+  count: (value) => (value === null || value >= 10 || Number.isInteger(value) ? count(value) : tenths.format(value)),
+  span,
+  ms: (value) => (value === null ? UNKNOWN : `${(value < 10 ? hundredths : number).format(value)} ms`),
+  percent: (value) => percent(value === null ? null : value * 100),
+};
 
 /** What `form` makes of a total of live-state.js. */
 export function total({ known, least }, form) {

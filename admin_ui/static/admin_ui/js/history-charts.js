@@ -1,27 +1,12 @@
 // Charts of history: says what is under the pointer, and makes a span that is dragged, or selected by keyboard, the address of the page.
 // The server draws; without this script the charts are there, and the forms above them.
 
-import { UNKNOWN, bytes, count, moment, rate, timeZone } from "./format.js";
+import { OF_MEASURES, UNKNOWN, moment, timeZone } from "./format.js";
 import { say } from "./words.js";
 
 const source = document.getElementById("history-data");
 const said = document.getElementById("history-said");
 for (const zone of document.querySelectorAll("[data-zone]")) zone.textContent = timeZone;
-
-const FORMS = {
-  rate: (value) => `${rate(value)}/s`,
-  bytes,
-  count: (value) => (value === null || value >= 10 || Number.isInteger(value) ? count(value) : value.toFixed(1)),
-  span: (value) => {
-    const seconds = Math.round(value);
-    if (seconds < 60) return `${seconds} s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-    if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-    return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
-  },
-  ms: (value) => (value < 10 ? `${value.toFixed(2)} ms` : `${count(value)} ms`),
-  percent: (value) => `${Math.round(value * 100)}%`,
-};
 
 function when(ms) {
   return moment(ms);
@@ -97,7 +82,7 @@ class Brush {
 
   #text(step) {
     const { from, step: wide } = this.data;
-    const form = FORMS[this.kind.form];
+    const form = OF_MEASURES[this.kind.form];
     const values = this.kind.lines.map(({ label, values: own, other }) => {
       const value = own[step] === null ? UNKNOWN : form(own[step]);
       const beside = other ? say(", compared {0}", other[step] === null || other[step] === undefined ? UNKNOWN : form(other[step])) : "";
