@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django import forms
 
 from admin_ui.action_texts import ROLE_TEXTS
@@ -86,6 +88,11 @@ class MemberForm(forms.Form):
     def __init__(self, *args: object, roles: list[str], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         _offer(self, roles)
+
+    def offer_days(self, choices: Sequence[tuple[str, object]]) -> None:
+        field = self.fields["days"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = list(choices)
 
 
 def _offer(form: forms.Form, roles: list[str]) -> None:

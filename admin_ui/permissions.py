@@ -91,6 +91,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:members"): Action.TENANT_READ,
     ("GET", "console:member_set"): Action.TENANT_ADMIN,
     ("POST", "console:member_set"): Action.TENANT_ADMIN,
+    ("GET", "console:member"): Action.TENANT_ADMIN,
+    ("GET", "console:member_remove"): Action.TENANT_ADMIN,
     ("POST", "console:member_remove"): Action.TENANT_ADMIN,
     ("POST", "console:second_factor_rule"): Action.TENANT_ADMIN,
     ("GET", "console:invitation_create"): Action.TENANT_ADMIN,

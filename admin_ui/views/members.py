@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -10,17 +11,19 @@ from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
-from admin_ui.forms import KEPT, MEMBER_DAYS, InviteForm, MemberForm
+from admin_ui.forms import KEPT, InviteForm, MemberForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.invitations import invite_and_tell
 from admin_ui.translation.texts import gettext, gettext_lazy
+from admin_ui.views.member import above, roles_offered
 from messaging.errors import MagnetarError
-from messaging.permissions.roles import BUILT_IN, OWNER
+from messaging.permissions.roles import OWNER
 from tenants.actions.invitations import revoke_invitation
-from tenants.actions.members import remove_member, require_second_factor, set_member
-from tenants.models import CustomRole, Invitation, Membership
+from tenants.actions.members import require_second_factor, set_member
+from tenants.audit.reading import records_of
+from tenants.models import Invitation, Membership
 
 MEMBER_COLUMNS = (
     Column("name", gettext_lazy("Person"), ("user__username",)),
@@ -35,6 +38,18 @@ INVITATION_COLUMNS = (
     Column("by", gettext_lazy("By"), ("created_by", "email")),
     Column("ends", gettext_lazy("Ends"), ("expires_at",)),
 )
+
+
+REMOVED, EXPIRED = "member.remove", "member.expire"  # of the audit log
+FORMER_MAX = 50
+
+
+class FormerMember(NamedTuple):
+    """`expired`: it ended by itself."""
+
+    username: str
+    at: datetime
+    expired: bool
 
 
 # Of `Invitation.state`.
@@ -59,8 +74,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         listed=listed,
         second_factor_required=request.actor.grants.requires_second_factor(tenant),
-        roles=_roles(),
-        days=MEMBER_DAYS,
+        former=_former(tenant),
         invitations=[
             {
                 "row": row,
@@ -77,7 +91,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
 @page
 def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """Adds somebody who has an account, or changes what a member may do."""
-    form = MemberForm(request.POST or None, roles=_roles())
+    form = MemberForm(request.POST or None, roles=roles_offered())
     if carried_out(request, form, lambda: _set(request, tenant, form)):
         said = gettext("{username} is {role} of {tenant}.")
         show_message(request, said.format(tenant=tenant, username=form.cleaned_data["username"], role=form.cleaned_data["role"]))
@@ -86,24 +100,13 @@ def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
         request,
         "pages/form.html",
         navigation(request, "members", tenant),
-        crumbs=_above(tenant),
+        crumbs=above(tenant),
         heading=gettext("Add a member"),
         intro=gettext("Somebody who has an account. For others, make an invitation."),
         form=form,
         submit=gettext("Add"),
         cancel_url=reverse("console:members", args=[tenant]),
     )
-
-
-@page
-def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    try:
-        remove_member(request.actor, tenant, request.POST.get("username", "")[:150])
-    except MagnetarError as error:
-        show_error(request, explain(error))
-    else:
-        show_message(request, gettext("They are no longer a member. Keys that they have made stay valid."))
-    return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 
 @page
@@ -125,7 +128,7 @@ def second_factor_rule(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 @page
 def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    form = InviteForm(request.POST or None, roles=_roles(), by_mail=mail.is_set_up())
+    form = InviteForm(request.POST or None, roles=roles_offered(), by_mail=mail.is_set_up())
     nav = navigation(request, "members", tenant)
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
@@ -146,13 +149,13 @@ def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 show_message(request, gettext("An invitation is on its way to {email}.").format(email=invitation.email))
                 return HttpResponseRedirect(reverse("console:members", args=[tenant]))
             return show(
-                request, "pages/invitation_link.html", nav, crumbs=_above(tenant), invitation=invitation, link=link, tenant=tenant
+                request, "pages/invitation_link.html", nav, crumbs=above(tenant), invitation=invitation, link=link, tenant=tenant
             )
     return show(
         request,
         "pages/form.html",
         nav,
-        crumbs=_above(tenant),
+        crumbs=above(tenant),
         heading=gettext("Invite somebody"),
         intro=gettext("The invitation works once, for this address, and can be revoked until it is accepted."),
         form=form,
@@ -172,6 +175,19 @@ def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 
+def _former(tenant: str) -> list[FormerMember]:
+    """Those of whom the membership ended last, of the newest records that say so; who is a member again is none of them."""
+    ended = [
+        FormerMember(record.resource.partition("/")[2], record.at, record.action == EXPIRED)
+        for action in (REMOVED, EXPIRED)
+        for record in records_of(tenant).filter(action=action).order_by("-id")[:FORMER_MAX]
+    ]
+    names = {person.username: person for person in sorted(ended, key=lambda person: person.at)}
+    current = set(Membership.objects.filter(user__username__in=names).values_list("user__username", flat=True))
+    former = [person for name, person in names.items() if name not in current]
+    return sorted(former, key=lambda person: person.at, reverse=True)[:FORMER_MAX]
+
+
 def _set(request: ConsoleRequest, tenant: str, form: MemberForm) -> None:
     username, role, days = (form.cleaned_data[name] for name in ("username", "role", "days"))
     member = Membership.objects.select_related("namespace").filter(user__username=username).first()
@@ -186,12 +202,3 @@ def _scope_of(member: Membership | None, role: str) -> tuple[str, str]:
     if member is None or role == OWNER:
         return "", ""
     return (member.namespace.local if member.namespace else ""), member.topics
-
-
-def _roles() -> list[str]:
-    """What a member of the tenant may be; the actions refuse what the actor cannot give."""
-    return [*BUILT_IN, *CustomRole.objects.values_list("name", flat=True)]
-
-
-def _above(tenant: str) -> list[tuple[str, str]]:
-    return crumbs(tenant, "", (gettext("People"), reverse("console:members", args=[tenant])))

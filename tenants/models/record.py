@@ -52,6 +52,7 @@ class AuditRecord(models.Model):
             models.Index(fields=["tenant_uid", "-id"], name="audit_of_tenant"),
             models.Index(fields=["tenant_uid", "action", "-id"], name="audit_by_action"),
             models.Index(fields=["tenant_uid", "role", "-id"], name="audit_by_role"),
+            models.Index(fields=["tenant_uid", "role", "action", "-id"], name="audit_by_role_action"),  # what somebody made
             models.Index(fields=["tenant_uid", "key_id", "-id"], name="audit_by_key"),
             models.Index(fields=["tenant_uid", "resource", "-id"], name="audit_by_resource"),
             models.Index(fields=["request_id"], name="audit_by_request"),

@@ -19,6 +19,7 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:audit-stream"): Action.TENANT_ADMIN,  # the same
     ("PUT", "api:audit-stream"): Action.TENANT_ADMIN,  # and AUDIT_READ: what is sent there is read there
     ("DELETE", "api:audit-stream"): Action.TENANT_ADMIN,
+    ("GET", "api:member-made"): Action.TENANT_ADMIN,  # of billing, redrives and the log's stream who may see those
     ("GET", "api:tasks"): Action.SUPERUSER,
     ("GET", "api:task-runs"): Action.SUPERUSER,
     ("GET", "api:task-run"): Action.SUPERUSER,

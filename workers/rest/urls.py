@@ -21,6 +21,7 @@ urlpatterns = [
     path(f"{TENANT}/audit/stream", LazyView("workers.audit_streams.rest:AuditStreams"), name="audit-stream"),
     path("notices", LazyView("workers.alerts.rest:PlatformNotices"), name="platform-notices"),
     path("notifications", LazyView("workers.alerts.rest:PlatformNotifications"), name="platform-notifications"),
+    path(f"{TENANT}/members/<segment:username>/made", LazyView("workers.made.rest:MadeByMember"), name="member-made"),
     path(f"{TENANT}/alert-rules", LazyView("workers.alerts.rest:AlertRules"), name="alert-rules"),
     path(f"{TENANT}/alert-rules/<segment:rule>", LazyView("workers.alerts.rest:AlertRuleOne"), name="alert-rule"),
     path(

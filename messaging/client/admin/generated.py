@@ -576,6 +576,17 @@ class LineUsage(TypedDict):
     runs: list[LineRun]
 
 
+class MadeShape(TypedDict):
+    kind: str
+    id: str
+    name: str
+    how: Literal["changed", "made"]
+    at: str
+    record: str
+    expires_at: str | None
+    exists: bool | None
+
+
 class MaskedFields(TypedDict):
     masked_fields: list[str]
 
@@ -974,6 +985,11 @@ class PageOfJobShape(TypedDict):
 
 class PageOfKeyShape(TypedDict):
     items: list[KeyShape]
+    next: str | None
+
+
+class PageOfMadeShape(TypedDict):
+    items: list[MadeShape]
     next: str | None
 
 
@@ -2697,6 +2713,28 @@ class Keys:
             "POST", f"tenants/{segment(tenant)}/keys/{segment(key_id)}/rotate", body=body, idempotency_key=idempotency_key
         )
         return answer
+
+
+class Made:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, username: str, *, after: str | None = None, limit: int | None = None) -> PageOfMadeShape:
+        """What somebody made in a tenant, or changed last, and that is still there; also of who is no member any more."""
+        answer: PageOfMadeShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/members/{segment(username)}/made", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, username: str) -> Iterator[MadeShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, username, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
 
 
 class Members:
@@ -5614,6 +5652,7 @@ class Resources:
         self.issuers = Issuers(http)
         self.jobs = Jobs(http)
         self.keys = Keys(http)
+        self.made = Made(http)
         self.members = Members(http)
         self.moves = Moves(http)
         self.namespace_history = NamespaceHistory(http)

@@ -172,6 +172,16 @@ def people_remove(at: Remote, username: str, tenant: str) -> None:
     at.admin.members.delete(at.tenant(tenant), username)
 
 
+@people.command("made")
+@click.argument("username")
+@TENANT
+@remote
+def people_made(at: Remote, username: str, tenant: str) -> None:
+    """List what somebody made in a tenant, or changed last, and that is still there; also of who is no member any more."""
+    columns = ("kind", "name", "how", "at", "expires_at", "id")
+    show_rows(at.admin.made.each(at.tenant(tenant), username), columns, as_json=at.as_json)
+
+
 @people.command("invite")
 @click.argument("email")
 @click.argument("role", default="metadata")
