@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
@@ -29,7 +29,6 @@ RECORDS_MAX = 1_000  # of the role, that one page looks at
 RECORDS_AT_ONCE = 100
 BESIDE_MAX = 500  # of a resource, that are looked at before and after a record
 OLD_MAX = 100  # things of which nobody knows any more who made them
-_SAME_TIME = timedelta(seconds=1)  # a row and the record of its making are written one after the other
 
 
 @dataclass(frozen=True)
@@ -142,14 +141,15 @@ def _there(rows: QuerySet[AuditRecord], role: str, records: list[AuditRecord]) -
 
 
 def _lived_at(things: list[Thing], at: datetime) -> Thing | None:
-    """The youngest of those that were there then: a later one of the same name is another."""
-    lived = [thing for thing in things if thing.created_at is None or thing.created_at <= at + _SAME_TIME]
+    """The youngest of those that were there then: a later one of the same name is another. A row is written before the record of its
+    making, by the same clock."""
+    lived = [thing for thing in things if thing.created_at is None or thing.created_at <= at]
     return max(lived, key=lambda thing: thing.created_at.timestamp() if thing.created_at else 0, default=None)
 
 
 def _made_it(rows: QuerySet[AuditRecord], role: str, record: AuditRecord, kind: Kind, key: str, thing: Thing) -> bool:
     """Whether they made what they changed: then that is told where they made it."""
-    since = datetime.min.replace(tzinfo=record.at.tzinfo) if thing.created_at is None else thing.created_at - _SAME_TIME
+    since = datetime.min.replace(tzinfo=record.at.tzinfo) if thing.created_at is None else thing.created_at
     older = _beside(rows.filter(id__lt=record.id).order_by("-id"), record, kind, key)
     made = next((each for each in older if kind.is_made_by(each)), None)
     return made is not None and made.role == role and made.at >= since
