@@ -141,8 +141,8 @@ def _there(rows: QuerySet[AuditRecord], role: str, records: list[AuditRecord]) -
 
 
 def _lived_at(things: list[Thing], at: datetime) -> Thing | None:
-    """The youngest of those that were there then: a later one of the same name is another. A row is written before the record of its
-    making, by the same clock."""
+    """The youngest of those that were there then: a later one of the same name is another. A row is written before the record that
+    it was made, by the same clock."""
     lived = [thing for thing in things if thing.created_at is None or thing.created_at <= at]
     return max(lived, key=lambda thing: thing.created_at.timestamp() if thing.created_at else 0, default=None)
 
