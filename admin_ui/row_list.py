@@ -1,6 +1,6 @@
 """Lists that may be long, one page at a time: `q` filters, `sort` orders and `page` turns the pages, on the server and in the
-address, so that a link and Back show the same rows. A page costs two queries however many rows there are. (The list of topics asks
-the broker instead: `admin_ui.topic_list`.)
+address, so that a link and Back show the same rows. A page costs three queries however many rows there are: how many, which, and
+those. (The list of topics asks the broker instead: `admin_ui.topic_list`.)
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def list_rows(
             wanted |= Q(**{f"{field}__icontains": asked.words})
         rows = rows.filter(wanted)
     ordered = rows.order_by(*asked.column.order, "pk")
-    return asked.page_of(Paginator(ordered.reverse() if asked.descending else ordered, ROWS_A_PAGE))
+    in_order: Any = _Ordered(ordered.reverse() if asked.descending else ordered)  # Paginator takes slices of it and no more
+    return asked.page_of(Paginator(in_order, ROWS_A_PAGE))
 
 
 def list_items(
@@ -126,6 +127,32 @@ def cursor_links(query: QueryDict, following: str) -> PageLinks:
 
     previous = address(trail[-1] if trail else "", trail[:-1]) if after else ""
     return PageLinks(len(trail) + 1, None, previous, address(following, [*trail, after][-TRAIL_MAX:]) if following else "")
+
+
+class _Ordered(Generic[M]):
+    """Rows of the database in their order, for `Paginator`. Keys come first, and from the nearer end: what is skipped, or
+    sorted where no index has the order, is then a key a row and no more."""
+
+    def __init__(self, rows: QuerySet[M]) -> None:
+        self._rows = rows
+        self._count: int | None = None
+
+    def count(self) -> int:
+        if self._count is None:
+            self._count = self._rows.count()
+        return self._count
+
+    __len__ = count
+
+    def __getitem__(self, asked: slice) -> list[M]:
+        begin, end = asked.start, min(asked.stop, self.count())
+        keys = self._rows.values_list("pk", flat=True)
+        if begin > self.count() - end:
+            wanted = list(keys.reverse()[self.count() - end : self.count() - begin])[::-1]
+        else:
+            wanted = list(keys[begin:end])
+        found = {row.pk: row for row in self._rows.order_by().filter(pk__in=wanted)}
+        return [found[key] for key in wanted if key in found]  # one that was deleted in between is left out
 
 
 class _Asked:

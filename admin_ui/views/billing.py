@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 from django.conf import settings as django_settings
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.price_plan_forms import AccountForm, AssignForm, CreditForm, IssuerForm, PricePlanForm, initial_of, utc_text
+from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import money
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import InvalidValue, MagnetarError
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
@@ -27,24 +30,36 @@ from workers.rating.money import money_text
 from workers.rating.plan import plan_from, whole_hour
 from workers.rating.rate import month_of
 
-TENANTS_MAX = 1_000  # to choose from
+TENANTS_MAX = PLANS_MAX = 1_000  # to choose from
+PLAN_COLUMNS = (
+    Column("name", gettext_lazy("Plan"), ("plan", F("version").desc())),
+    Column("version", gettext_lazy("Version"), ("version", "plan"), down=True, look="number"),
+    Column("state", gettext_lazy("State")),
+    Column("currency", gettext_lazy("Currency"), ("currency", "plan")),
+    Column("since", gettext_lazy("In force from (UTC)"), ("in_force_from",), down=True),
+    Column("published", gettext_lazy("Published"), ("created_at",), down=True),
+)
+ASSIGNED_COLUMNS = (Column("newest", order=("starts_at",), down=True),)
+CREDIT_COLUMNS = (Column("oldest", order=("created_at",)),)
 
 
 @page
 def price_plans(request: ConsoleRequest) -> HttpResponse:
-    rows = list(PricePlanVersion.objects.order_by("plan", "-version").defer("document"))
-    newest = {row.plan: row.version for row in reversed(rows)}
+    rows = PricePlanVersion.objects.defer("document")
+    listed = list_rows(request.GET, rows, PLAN_COLUMNS, searched=("plan", "title", "currency"))
     now = datetime.now(UTC)
-    in_force = {row.plan: row.version for row in reversed(rows) if row.in_force_from <= now}
+    of_shown = PricePlanVersion.objects.filter(plan__in={row.plan for row in listed.rows}).order_by().values("plan")
+    latest = of_shown.annotate(newest=Max("version"), in_force=Max("version", filter=Q(in_force_from__lte=now)))
+    versions = {plan: (newest, in_force) for plan, newest, in_force in latest.values_list("plan", "newest", "in_force")}
     shown = [
         {
             "row": row,
-            "newest": newest[row.plan] == row.version,
-            "state": _state(in_force.get(row.plan) == row.version, row.in_force_from > now),
+            "newest": versions[row.plan][0] == row.version,
+            "state": _state(versions[row.plan][1] == row.version, row.in_force_from > now),
         }
-        for row in rows
+        for row in listed.rows
     ]
-    return show(request, "pages/price_plans.html", navigation(request, "price_plans"), plans=shown)
+    return show(request, "pages/price_plans.html", navigation(request, "price_plans"), plans=shown, listed=listed)
 
 
 @page
@@ -143,8 +158,7 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
     row = Tenant.objects.get(name=tenant)
     account = headers.account_of(row.uid, tenant)
     given = {name: getattr(account, name) for name in ("tax_label", "tax_rate", "payment_days")}
-    latest = PricePlanVersion.objects.order_by("plan", "-version").values_list("plan", "title", "currency")
-    plans = {plan: f"{title} ({plan}, {currency})" for plan, title, currency in reversed(latest)}
+    plans = _titles(PricePlanVersion.objects.all())
     what, now = request.POST.get("what", ""), datetime.now(UTC)
     all_forms = {
         "plan": AssignForm(
@@ -164,16 +178,20 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
         else:
             show_message(request, said)
             return HttpResponseRedirect(reverse("console:billing", args=[tenant]))
-    assigned = list(PlanAssignment.objects.order_by("-starts_at"))
-    current = next((one for one in assigned if one.starts_at <= now), None)
+    assigned = list_rows(request.GET, PlanAssignment.objects.all(), ASSIGNED_COLUMNS, name="plans-")
+    plans |= _titles(PricePlanVersion.objects.filter(plan__in={one.plan for one in assigned.rows}))
+    current = PlanAssignment.objects.filter(starts_at__lte=now).order_by("-starts_at").first()
+    granted = list_rows(request.GET, Credit.objects.all(), CREDIT_COLUMNS, name="credits-")
     return show(
         request,
         "pages/billing.html",
         navigation(request, "billing", tenant),
         crumbs=crumbs(tenant),
         account=account,
-        assigned=[{"row": one, "title": plans.get(one.plan, one.plan), "current": one == current} for one in assigned],
-        credits=[_credit(one) for one in Credit.objects.all()],
+        assigned=[{"row": one, "title": plans.get(one.plan, one.plan), "current": one == current} for one in assigned.rows],
+        assigned_links=assigned.links,
+        credits=_credits(granted.rows),
+        credits_links=granted.links,
         forms=all_forms,
         close_after_h=django_settings.MAGNETAR.billing_close_after_h,
     )
@@ -193,10 +211,27 @@ def _starts(now: datetime) -> list[tuple[str, str]]:
     ]
 
 
-def _credit(one: Credit) -> dict[str, Any]:
-    open_ones = headers.credits_of(one.tenant_uid, one.currency, datetime.now(UTC).date())
-    left = next((found.left for found in open_ones if found.id == one.id), 0)
-    return {"row": one, "amount": money(money_text(one.amount_minor, one.currency)), "left": money(money_text(left, one.currency))}
+def _titles(rows: QuerySet[PricePlanVersion]) -> dict[str, str]:
+    """Plan -> what its newest version is called; of `PLANS_MAX` plans at most."""
+    newer = PricePlanVersion.objects.filter(plan=OuterRef("plan"), version__gt=OuterRef("version"))
+    newest = rows.filter(~Exists(newer)).order_by("plan").values_list("plan", "title", "currency")[:PLANS_MAX]
+    return {plan: f"{title} ({plan}, {currency})" for plan, title, currency in newest}
+
+
+def _credits(rows: Sequence[Credit]) -> list[dict[str, Any]]:
+    """Of one tenant."""
+    today = datetime.now(UTC).date()
+    left: dict[str, int] = {}
+    for tenant_uid, currency in {(one.tenant_uid, one.currency) for one in rows}:
+        left |= {found.id: found.left for found in headers.credits_of(tenant_uid, currency, today)}
+    return [
+        {
+            "row": one,
+            "amount": money(money_text(one.amount_minor, one.currency)),
+            "left": money(money_text(left.get(one.id, 0), one.currency)),
+        }
+        for one in rows
+    ]
 
 
 def _change(request: ConsoleRequest, tenant: str, what: str, form: forms.Form) -> str:

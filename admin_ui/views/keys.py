@@ -31,10 +31,11 @@ from tenants.actions.quotas import key_life_max
 from tenants.actions.tenants import update_tenant
 from tenants.http.authentication import key_of_token
 from tenants.models import Grant, Key, Namespace, Tenant
+from tenants.models.access import REVOKED
 
 KEY_COLUMNS = (
     # Those in use first: what was revoked is only of interest afterwards.
-    Column("use", order=(F("revoked_at").desc(nulls_first=True), "-created_at")),
+    Column("use", order=(REVOKED.asc(), "-created_at")),
     Column("name", gettext_lazy("Key"), ("name",)),
     Column("state", gettext_lazy("State")),
     Column("may", gettext_lazy("May")),

@@ -18,6 +18,10 @@ _TOPIC_LENGTH_MAX = 4 * NAME_LENGTH_MAX
 _Row = TypeVar("_Row", bound=models.Model)
 
 
+# Of a key; the order of a list of keys that an index has.
+REVOKED = models.ExpressionWrapper(models.Q(revoked_at__isnull=False), output_field=models.BooleanField())
+
+
 def _not_ended() -> models.Q:
     return models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
 
@@ -97,7 +101,10 @@ class Key(models.Model):
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["created_at", "id"]
-        indexes = [models.Index(fields=["tenant", "created_at"], name="key_of_tenant")]
+        indexes = [
+            models.Index(fields=["tenant", "created_at"], name="key_of_tenant"),
+            models.Index(models.F("tenant"), REVOKED.asc(), models.F("created_at").desc(), models.F("id"), name="key_by_use"),
+        ]
 
     def __str__(self) -> str:
         return self.role

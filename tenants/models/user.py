@@ -25,6 +25,9 @@ class User(AbstractUser):
     time_zone = models.CharField(max_length=64, blank=True, default="", db_default="")
     superuser_until = models.DateTimeField(null=True, blank=True)
 
+    class Meta(AbstractUser.Meta):
+        indexes = [models.Index(fields=["-is_active", "username"], name="person_in_order")]
+
     provider_asks_second_factor = False  # set for a session that began with a sign-in provider
 
     @property

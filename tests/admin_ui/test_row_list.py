@@ -6,17 +6,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from admin_ui.row_list import ROWS_A_PAGE, TRAIL_MAX, Column, RowList, cursor_links, list_items, list_rows, page_links
+from admin_ui.views.invoices import INVOICE_COLUMNS
+from admin_ui.views.keys import KEY_COLUMNS
+from admin_ui.views.people import PERSON_COLUMNS
 from tenants.models import Key, Membership, Namespace, Team, Tenant, User
 from tenants.scoping import platform_scope
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
+from workers.billing.models import Credit, Invoice, PlanAssignment, PricePlanVersion
 
 MANY = 250
 
@@ -86,16 +94,50 @@ def test_where_pages_are_cut_by_cursors_previous_leads_back_the_same_way() -> No
 
 
 @pytest.mark.django_db
-def test_rows_cost_a_count_and_a_page(
+def test_rows_cost_a_count_their_keys_and_a_page(
     world: ConsoleBroker, django_assert_num_queries: Callable[[int], CaptureQueriesContext]
 ) -> None:
     User.objects.bulk_create([User(username=f"user-{index:03}", email=f"{index}@mail.example") for index in range(MANY)])
     columns = (Column("name", "Name", ("username",)), Column("email", "Mail", ("email",)))
     for query, first in (("", "owner"), ("sort=-name", "user-249"), ("q=user-&page=2", "user-100"), ("q=249@MAIL", "user-249")):
-        with django_assert_num_queries(2):
+        with django_assert_num_queries(3):
             listed = list_rows(QueryDict(query), User.objects.all(), columns, searched=("username", "email"))
         assert listed.rows[0].username == first, query
     assert listed.total == 1 and list_rows(QueryDict("q=nobody"), User.objects.all(), columns, searched=("username",)).rows == []
+
+
+@pytest.mark.django_db
+def test_each_page_has_its_rows_from_whichever_end_it_is_read(world: ConsoleBroker) -> None:
+    User.objects.bulk_create([User(username=f"user-{index:03}", first_name=str(index % 7)) for index in range(MANY)])
+    columns = (Column("name", "Name", ("username",)), Column("first", "First", ("first_name",)))
+    for sort, order in (("name", ("username", "pk")), ("-first", ("-first_name", "-pk"))):
+        whole = list(User.objects.order_by(*order).values_list("pk", flat=True))
+        pages = [list_rows(QueryDict(f"sort={sort}&page={page}"), User.objects.all(), columns).rows for page in range(1, 4)]
+        assert [row.pk for rows in pages for row in rows] == whole
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads plans of SQLite")
+@pytest.mark.parametrize(
+    ("rows", "order"),
+    [
+        (User.objects.all(), PERSON_COLUMNS[0].order),
+        (Key.unscoped.filter(tenant="acme"), KEY_COLUMNS[0].order),
+        (Invoice.unscoped.filter(tenant_uid="u"), INVOICE_COLUMNS[0].order),
+    ],
+)
+def test_the_keys_of_a_page_come_from_an_index_in_its_order(rows: QuerySet[Any], order: tuple[Any, ...]) -> None:
+    """Neither sorted nor read with their rows, however many there are."""
+    plan = rows.order_by(*order, "pk").values_list("pk", flat=True).explain()
+    assert " INDEX " in plan and "TEMP B-TREE" not in plan, plan
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="reads plans of SQLite")
+@pytest.mark.parametrize("column", [column for column in INVOICE_COLUMNS if column.order])
+def test_no_document_of_an_invoice_is_read_for_a_page_in_whatever_order(column: Column) -> None:
+    rows = Invoice.unscoped.filter(tenant_uid="u", number__icontains="7").order_by(*column.order, "pk")
+    assert "USING COVERING INDEX invoice_list" in rows.values_list("pk", flat=True).explain()
 
 
 def _users(prefix: str, numbers: range) -> list[User]:
@@ -128,12 +170,25 @@ def _namespaces(numbers: range) -> None:
     Namespace.unscoped.bulk_create([Namespace(name=f"acme/namespace-{index:03}", tenant_id="acme") for index in numbers])
 
 
+def _price_plans(numbers: range) -> None:
+    now = timezone.now()
+    PricePlanVersion.objects.bulk_create(
+        [
+            PricePlanVersion(
+                id=f"p{index}", plan=f"plan-{index:03}", version=1, currency="EUR", in_force_from=now, document={}, created_at=now
+            )
+            for index in numbers
+        ]
+    )
+
+
 LISTS = {
     "keys": (_keys, "/tenants/acme/keys", "key-"),
     "members": (_members, "/tenants/acme/people", "member-"),
     "people": (lambda numbers: _users("person", numbers), "/people", "person-"),
     "teams": (_teams, "/tenants/acme/teams", "team-"),
     "tenants": (_tenants, "/tenants", "tenant-"),
+    "price plans": (_price_plans, "/price-plans", "plan-"),
     "namespaces": (_namespaces, "/tenants/acme", "namespace-"),
 }
 
@@ -167,6 +222,28 @@ def test_long_lists_have_pages_a_filter_and_an_order_and_ask_as_little_for_many_
     assert set(_shown(text(client, path, q=f"{prefix}24"), prefix)) == {f"{prefix}{index}" for index in range(240, 250)}
     assert _shown(text(client, path, sort="-name", q=prefix), prefix)[0] == f"{prefix}249"
     assert _shown(text(client, path, sort="name", q=prefix), prefix)[0] == f"{prefix}000"
+
+
+def test_a_tenant_with_many_credits_and_plans_is_shown_a_page_of_each(browse: Browse) -> None:
+    client, now = browse("superuser"), timezone.now()
+    with platform_scope():
+        of = {"tenant": "acme", "tenant_uid": Tenant.objects.get(name="acme").uid}
+
+        def give(numbers: range) -> None:
+            for index in numbers:
+                at = now - timedelta(days=index)
+                Credit.objects.create(**of, title=f"credit-{index:03}", currency="EUR", amount_minor=1, created_at=at)
+                PlanAssignment.objects.create(**of, plan=f"plan-{index:03}", starts_at=at)
+
+        give(range(2))
+        with CaptureQueriesContext(connection) as few:
+            text(client, "/tenants/acme/billing")
+        give(range(2, ROWS_A_PAGE + 2))
+    with CaptureQueriesContext(connection) as many:
+        page = text(client, "/tenants/acme/billing")
+    assert len(many) <= len(few)
+    assert len(_shown(page, "credit-")) == len(_shown(page, "plan-")) == ROWS_A_PAGE
+    assert "credit-000" in text(client, "/tenants/acme/billing", **{"credits-page": "2"})
 
 
 def _link(page: str, rel: str) -> str:

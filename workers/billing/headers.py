@@ -43,7 +43,7 @@ def credits_of(tenant_uid: str, currency: str, last_day: date) -> list[credit.Cr
         if not granted:
             return []
         finals = Invoice.objects.filter(tenant_uid=tenant_uid, state=Invoice.State.FINAL, currency=currency)
-        return credit.credits_left(granted, finals.values_list("document", flat=True), last_day)
+        return credit.credits_left(granted, finals.values_list("document", flat=True).iterator(), last_day)
 
 
 def next_number(at: datetime) -> str:

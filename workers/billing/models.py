@@ -135,6 +135,12 @@ class Invoice(OfTenant):
 
     class Meta(OfTenant.Meta):
         ordering = ["-start", "-made_at"]
+        # All that its list is filtered and sorted by: documents are large, and none is skipped one by one to make a page.
+        indexes = [
+            models.Index(
+                fields=["tenant_uid", "start", "made_at", "id", "number", "kind", "state", "total_minor"], name="invoice_list"
+            )
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["tenant_uid", "start", "currency"],
