@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from admin_ui.cost_view import key_names, shown_name
+from tenants.text_files import plain_cell
 from workers.billing import costs
 from workers.billing.models import NANO
-from workers.billing.reports import plain_cell
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 NAMES_MAX = 10_000  # those that cost most; what is left has a line of its own a step

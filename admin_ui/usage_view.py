@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.db.models import QuerySet, Sum
+from django.http import QueryDict
 from django.utils import timezone
 
+from admin_ui.row_list import PageLinks, page_links
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.settings import Settings
@@ -19,7 +21,8 @@ from workers.billing.usage import whole_partitions
 from workers.models import UsageHour, UsagePartition, UsageRun
 
 LEVELS = (("tenant", gettext_lazy("By tenant")), ("namespace", gettext_lazy("By namespace")), ("topic", gettext_lazy("By topic")))
-ROWS_MAX = 500
+ROWS_A_PAGE = 500
+PAGES_MAX = 10_000
 _METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds", "api_calls")
 
 
@@ -39,14 +42,26 @@ class Problem:
     text: str
 
 
-def rows_of(day: date, level: str, tenants: QuerySet[Tenant]) -> list[dict[str, Any]]:
-    """One row for each name at the level and each hour, for `tenants` only. At most `ROWS_MAX`."""
+def rows_of(day: date, level: str, tenants: QuerySet[Tenant], page: int = 1) -> tuple[list[dict[str, Any]], bool]:
+    """A page of rows, one for each name at the level and each hour, for `tenants` only; whether there is a next one. All rows of an
+    hour sum to what its tenants used: what is of no topic, or of no namespace, is one."""
     start = day_start(day)
     with platform_scope():
         rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant_uid__in=tenants.values("uid"))
-        rows = rows.exclude(**{level: ""})  # what is of no topic, or of no namespace, is only the tenant's
+        rows = rows.exclude(**{level: ""}, **dict.fromkeys(_METERS, 0))  # it has other meters, which the page does not show
         summed = rows.values("hour", level).annotate(**{meter: Sum(meter) for meter in _METERS}).order_by("-hour", level)
-        return [{**row, "name": row[level], "stored_bytes": row["stored_byte_seconds"] // 3600} for row in summed[:ROWS_MAX]]
+        found = list(summed[(page - 1) * ROWS_A_PAGE : page * ROWS_A_PAGE + 1])
+    nobody = {"namespace": gettext("of no namespace"), "topic": gettext("of no topic")}
+    shown = [
+        {**row, "name": row[level] or nobody[level], "stored_bytes": row["stored_byte_seconds"] // 3600}
+        for row in found[:ROWS_A_PAGE]
+    ]
+    return shown, len(found) > ROWS_A_PAGE
+
+
+def links(query: QueryDict, number: int, further: bool) -> PageLinks:
+    """Of the pages of `rows_of`, which nobody has counted."""
+    return replace(page_links(query, "page", number, number + further), pages=None)
 
 
 def day_start(day: date) -> datetime:

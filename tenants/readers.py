@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -18,12 +19,12 @@ from messaging.protocol.names import parse_topic
 from tenants.explanations import who_of_each
 from tenants.models import AuditRecord, Tenant, TokenIssuer
 from tenants.scoping import tenant_scope
+from tenants.text_files import incomplete_line, plain_cell
 
 READS = ("message.browse", "message.read", "message.export", "subscription.peek", SUBSCRIPTION_CREATE)
 DAYS_MAX = 366
 READ_SHOWN_MAX = 1_000  # roles and resources; further ones are counted
 COLUMNS = ("what", "role", "key_id", "may_read", "may_consume", "because", "action", "resource", "times", "first_at", "last_at")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Reader(msgspec.Struct, kw_only=True):
@@ -118,21 +119,24 @@ def as_csv(report: ReadersReport) -> str:
     """Two tables in one: who may, and who did."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
-    writer.writerow(
-        ["what", "role", "key_id", "may_read", "may_consume", "because", "action", "resource", "times", "first_at", "last_at"]
-    )
+    writer.writerow(COLUMNS)
     for reader in report.may:
         because = "; ".join([*reader.because, *(f"tokens of issuer {name}" for name in reader.issuers)])
         cells = ["may", reader.role, reader.key_id, reader.reads, reader.consumes, because, "", report.resource, "", "", ""]
-        writer.writerow(map(_cell, cells))
+        writer.writerow(plain_cell(str(cell)) for cell in cells)
     for reading in report.did:
         first, last = reading.first_at.isoformat(), reading.last_at.isoformat()
         cells = ["did", reading.role, "", "", "", "", reading.action, reading.resource, reading.times, first, last]
-        writer.writerow(map(_cell, cells))
+        writer.writerow(plain_cell(str(cell)) for cell in cells)
+    for missing in _missing(report):
+        out.write(incomplete_line(missing, as_csv=True))
     return out.getvalue()
 
 
-def _cell(value: object) -> str:
-    """A spreadsheet must not compute what somebody named."""
-    text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+def _missing(report: ReadersReport) -> Iterator[str]:
+    if report.log_since is not None and report.log_since > report.since:
+        yield f"the audit log has nothing before {report.log_since.isoformat()}, and {report.since.isoformat()} was asked for"
+    if report.further:
+        yield f"{report.further} more roles and resources did, which are not in this file"
+    if not report.complete:
+        yield "the tenant has more members and keys than are looked at for one answer"

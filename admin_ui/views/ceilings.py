@@ -11,6 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.spend_cap_forms import SpendCapForm
+from admin_ui.translation.figures import money
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
@@ -20,6 +21,7 @@ from messaging.policies.groups import SUBJECT_OF
 from messaging.policies.model import Level
 from tenants.actions.ceilings import tenant_ceilings
 from tenants.models import Tenant
+from workers.rating.money import money_text
 from workers.spend_caps import actions as spend_cap_actions
 from workers.spend_caps.enforcement import caps_of
 from workers.spend_caps.models import SpendCap
@@ -76,6 +78,7 @@ def spend_caps(request: ConsoleRequest, tenant: str) -> HttpResponse:
         nav,
         crumbs=crumbs(tenant),
         spent=spent,
+        spent_text="" if spent.minor is None else _with_currency(spent.minor, spent.currency),
         spend=row.spend,
         caps=[_shown_cap(cap, spent, nav.superuser, form is not None) for cap in caps_of(row.uid)],
         form=form,
@@ -104,11 +107,16 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
     return True
 
 
+def _with_currency(minor: int, currency: str) -> str:
+    return f"{money(money_text(minor, currency))} {currency}"
+
+
 def _shown_cap(cap: SpendCap, spent: Spent, superuser: bool, may_set: bool) -> dict[str, object]:
     percent = spent.exact_percent_of(cap)
     threshold = max((threshold for threshold in THRESHOLDS if (percent or 0) >= threshold), default=0)
     return {
         "cap": cap,
+        "money": _with_currency(cap.amount_minor, cap.currency),
         "whose": gettext("the platform") if cap.set_by == SpendCap.SetBy.PLATFORM else gettext("the tenant"),
         "percent": percent,
         "look": _LOOKS[threshold],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -70,7 +71,8 @@ def costs_export(request: ConsoleRequest) -> HttpResponse:
         return HttpResponseRedirect(reverse("console:costs"))
     question = asked.question
     response = HttpResponse(cost_files.written(question, form), content_type=cost_files.FORMATS[form])
-    name = f"costs-{question.first:%Y-%m-%d}-{question.last:%Y-%m-%d}"
+    said = f"costs-by-{question.by}-{question.first:%Y-%m-%d}-{question.last:%Y-%m-%d}-{question.currency}"
+    name = re.sub(r"[^a-zA-Z0-9.-]+", "-", said).strip("-")  # a label may be called anything
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
     response["Cache-Control"] = "no-store"
     return response

@@ -139,6 +139,8 @@ def _down(invoice: Invoice, line: str) -> dict[str, Any]:
     unit = next((one.get("unit", "") for one in invoice.document["lines"] if one["id"] == line), "")
     return {
         **found,
-        "topics": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["topics"]],
+        "topics": [
+            {**one, "quantity": quantity_text(one["quantity"], unit), "amount": money(one["amount"])} for one in found["topics"]
+        ],
         "hours": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["hours"]],
     }

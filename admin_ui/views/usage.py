@@ -27,6 +27,7 @@ from workers.requests import request_usage_run
 def usage(request: ConsoleRequest) -> HttpResponse:
     now = datetime.now(UTC)
     day = _day(request.GET.get("day", ""), now.date())
+    number = _number(request.GET.get("page", ""))
     level = request.GET.get("by", "")
     if level not in dict(usage_view.LEVELS):
         level = "namespace"
@@ -34,6 +35,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome
+    rows, further = usage_view.rows_of(day, level, tenants, number)
     last = usage_view.newest_run(*(one for one in outcomes.values if one != outcomes.SKIPPED))
     return show(
         request,
@@ -47,8 +49,8 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         levels=usage_view.LEVELS,
         level_label=level.capitalize(),
         level_title=dict(usage_view.LEVELS)[level],
-        rows=usage_view.rows_of(day, level, tenants),
-        rows_max=usage_view.ROWS_MAX,
+        rows=rows,
+        links=usage_view.links(request.GET, number, further),
         hours=marks,
         hours_text=gettext("{missing} missing").format(missing=missing) if missing else gettext("none missing"),
         run=usage_view.newest_run(outcomes.SUCCEEDED),
@@ -78,7 +80,7 @@ def usage_export(request: ConsoleRequest) -> HttpResponse:
             raise NotAuthorized(gettext("you may no longer see the usage of all these tenants: download it again"))
 
     response = PiecewiseResponse(usage_lines(tenants, first, last, level, form), require_still, FORMATS[form])
-    response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
+    response["Content-Disposition"] = f'attachment; filename="usage-by-{level}-{first}-{last}.{form}"'
     response["Cache-Control"] = "no-store"
     return cast(HttpResponse, response)  # pages are whole answers; this one is sent as it is read
 
@@ -93,6 +95,11 @@ def usage_compute(request: ConsoleRequest) -> HttpResponse:
     level, day = request.POST.get("by", ""), _day(request.POST.get("day", ""), datetime.now(UTC).date())
     kept = {"day": day.isoformat(), **({"by": level} if level in dict(usage_view.LEVELS) else {})}
     return HttpResponseRedirect(f"{reverse('console:usage')}?{urlencode(kept)}")
+
+
+def _number(text: str) -> int:
+    """Of a page, from 1 on."""
+    return max(1, min(int(text), usage_view.PAGES_MAX)) if text.isascii() and text.isdecimal() and len(text) < 7 else 1
 
 
 def _day(text: str, otherwise: date) -> date:

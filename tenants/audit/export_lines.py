@@ -13,6 +13,7 @@ import msgspec
 
 from messaging.json_types import converted
 from tenants.audit.links import Linked, moment
+from tenants.text_files import plain_cell
 
 LINE_BYTES_MAX = 1 << 20
 COLUMNS = (
@@ -32,7 +33,6 @@ COLUMNS = (
     "tenant_previous_hash",
     "hash",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportError(ValueError):
@@ -83,7 +83,7 @@ def _cell(record: Linked, name: str) -> str:
         text = "" if value is None else json.dumps(value)
     else:
         text = moment(value) if name == "at" else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return plain_cell(text)
 
 
 def read_lines(file: Iterable[bytes]) -> Iterator[Linked]:

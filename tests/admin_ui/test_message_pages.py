@@ -143,7 +143,11 @@ def test_an_export_ends_at_its_limit_and_says_so(browse: Browse, broker: Console
     monkeypatch.setattr(export, "LIMIT_MAX", 2)
     monkeypatch.setattr(export, "MESSAGES_MAX", 3)
     made = browse("owner").get(f"{PAGE}/export", {"begin": "oldest"})
-    assert "messages-first-3.jsonl" in made.headers["Content-Disposition"] and made.content.count(b"\n") == 3
+    *messages, left = map(json.loads, made.content.splitlines())
+    assert "messages-first-3.jsonl" in made.headers["Content-Disposition"] and len(messages) == 3
+    after = left["incomplete"].partition("after=")[2].partition(" ")[0]
+    rest = browse("owner").get(f"{PAGE}/export", {"begin": "oldest", "after": after, "as": "csv"}).content.decode()
+    assert [row["payload"] for row in csv.DictReader(rest.splitlines())] == ["3", "4"]
 
 
 @pytest.mark.parametrize("ended", ["membership", "session"])

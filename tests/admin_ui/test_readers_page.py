@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import csv
 
+import pytest
+
+from tenants import readers
+from tenants.access import platform_actor
+from tenants.actions.change import record
 from tests.admin_ui.pages import Browse, text
 
 PAGE = "/tenants/acme/readers"
@@ -15,4 +20,14 @@ def test_the_report_is_shown_and_taken_along(browse: Browse) -> None:
     rows = list(csv.DictReader(owner.get(PAGE, {"as": "csv"}).content.decode().splitlines()))
     assert ("may", "user:owner", "True") in [(row["what"], row["role"], row["may_consume"]) for row in rows]
     assert any(reader["role"] == "user:owner" for reader in owner.get(PAGE, {"as": "json"}).json()["may"])
+    assert "readers-acme.csv" in owner.get(PAGE, {"as": "csv"})["Content-Disposition"]
     assert browse("teammate").get(PAGE).status_code == 403
+
+
+def test_a_file_says_what_is_not_in_it(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "READ_SHOWN_MAX", 1)
+    actor = platform_actor()
+    for topic in ("a", "b", "c"):
+        record(actor, "message.browse", "acme", f"persistent://acme/orders/{topic}")
+    rows = list(csv.reader(browse("owner").get(PAGE, {"as": "csv"}).content.decode().splitlines()))
+    assert [row[1] for row in rows if row[0] == "incomplete"][-1] == "2 more roles and resources did, which are not in this file"

@@ -10,6 +10,7 @@ import time_machine
 from django.conf import settings as django_settings
 from django.utils import timezone
 
+from admin_ui import usage_view
 from messaging.errors import NotReady
 from tenants.models import Tenant
 from tests.admin_ui.pages import Browse, text
@@ -48,7 +49,8 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
             bytes_in=0, messages_out=0, bytes_out=0, stored_byte_seconds=0, backlog_entry_seconds=0, api_calls=4321, run=run,
         )  # fmt: skip
         assert "4,321" in text(browse("owner"), "/usage", by="tenant")
-        assert "4,321" not in text(browse("owner"), "/usage", by="namespace")  # it is of none
+        for level in ("namespace", "topic"):  # of none, or the rows of an hour were less than the file
+            assert "4,321" in (page := text(browse("owner"), "/usage", by=level)) and f"of no {level}" in page
         assert "globex" in text(browse("superuser"), "/usage", by="tenant")
         assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
         assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
@@ -64,13 +66,39 @@ def test_usage_of_days_is_downloaded_of_the_tenants_that_one_may_see(browse: Bro
         assert 'name="format" value="csv"' in page and 'value="2026-03-01"' in page
         query = "first=2026-03-01&last=2026-03-04&by=namespace&format="
         answer = browse("owner").get(f"/usage/export?{query}csv")
-        assert answer["Content-Disposition"] == 'attachment; filename="usage-2026-03-01-2026-03-04.csv"'
+        assert answer["Content-Disposition"] == 'attachment; filename="usage-by-namespace-2026-03-01-2026-03-04.csv"'
         lines = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
         assert len(lines) == 2 and lines[1].startswith("2026-03-04,0,acme,acme/orders,,3000,4096,")
         everything = browse("superuser").get(f"/usage/export?{query}jsonl")
         assert len(b"".join(everything.streaming_content).splitlines()) == 2  # type: ignore[attr-defined]
         for wrong in ("format=pdf", "by=key", "first=2026-03-09&last=2026-03-01", "first=2020-01-01"):
             assert browse("owner").get(f"/usage/export?{wrong}").status_code == 302, wrong
+
+
+def test_rows_that_do_not_fit_are_on_the_next_page(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_view, "ROWS_A_PAGE", 2)
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon)
+    for topic in ("a", "b", "c"):
+        usage(noon, "acme", topic, run)
+    with time_machine.travel(noon + timedelta(hours=2), tick=False):
+        first = text(browse("owner"), "/usage", by="topic")
+        assert "orders/b" in first and "orders/c" not in first and "?by=topic&amp;page=2#usage" in first
+        second = text(browse("owner"), "/usage", by="topic", page="2")
+        assert "orders/c" in second and "orders/b" not in second and ">Next<" not in second
+
+
+def test_a_file_counts_hours_that_were_over_when_they_were_computed(browse: Browse) -> None:
+    """Of one that was computed while it ran, a part is in it."""
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    at = noon + timedelta(minutes=30)
+    run = UsageRun.objects.create(run_id="run-19", outcome="succeeded", requested_at=at, started_at=at, finished_at=at)
+    for hour in (noon, noon - timedelta(hours=1)):
+        usage(hour, "acme", "a", run)
+        UsagePartition.objects.create(hour=hour, run=run, checksum="", inputs="", rows=3, updated_at=at)
+    with time_machine.travel(noon + timedelta(hours=2), tick=False):
+        answer = browse("owner").get("/usage/export?first=2026-03-04&last=2026-03-04&by=topic&format=csv")
+        assert b"2026-03-04,1,acme," in b"".join(answer.streaming_content)  # type: ignore[attr-defined]
 
 
 def test_an_hour_is_computed_when_its_run_began_after_its_end(browse: Browse) -> None:

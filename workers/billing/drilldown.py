@@ -30,14 +30,16 @@ def usage_of_line(invoice: Invoice, line_id: str) -> dict[str, Any]:
     if line is None:
         raise NotFound(f"the invoice has no line {line_id[:80]!r}")
     if line["kind"] != USAGE:
-        return {"line": line_id, "hours": [], "topics": [], "runs": _runs(set(line.get("runs", ())))}
+        return {"line": line_id, "hours": [], "topics": [], "topics_left": 0, "runs": _runs(set(line.get("runs", ())))}
     start, end, meter = time_of(line["start"]), time_of(line["end"]), line["meter"]
     runs = {hour["hour"]: hour["run"] for hour in invoice.document["hours"]}
     hours = _hours(invoice.tenant_uid, meter, start, end, runs)
+    topics = _topics(line, _by_topic(invoice.tenant_uid, meter, start, end), invoice.currency)
     return {
         "line": line_id,
         "hours": [{"hour": hour, "run": runs.get(hour, ""), "quantity": quantity} for hour, quantity in hours.items()],
-        "topics": _topics(line, _by_topic(invoice.tenant_uid, meter, start, end), invoice.currency),
+        "topics": topics[:TOPICS_MAX],
+        "topics_left": max(0, len(topics) - TOPICS_MAX),
         "runs": _runs({runs[hour] for hour in hours if hour in runs}),
     }
 
@@ -89,7 +91,7 @@ def _topics(line: dict[str, Any], topics: ByTopic, currency: str) -> list[dict[s
             {"namespace": share["namespace"], "topic": topic, "quantity": used[topic], "amount": money_text(amount, currency)}
             for topic, amount in amounts.items()
         ]
-    return sorted(rows, key=lambda row: (-row["quantity"], row["topic"]))[:TOPICS_MAX]
+    return sorted(rows, key=lambda row: (-row["quantity"], row["topic"]))
 
 
 def _runs(run_ids: set[str]) -> list[dict[str, Any]]:

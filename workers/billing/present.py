@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from workers.billing.unit_texts import QUANTITY_DIGITS, quantity_text
+from workers.billing.unit_texts import QUANTITY_DIGITS, least_shown, quantity_text
 from workers.rating.document import CREDIT_NOTE, DRAFT, time_of
 from workers.rating.money import decimal_text
 from workers.rating.units import METERS
@@ -131,6 +131,8 @@ def plain(text: str) -> str:
     them."""
     value = Fraction(text)
     shown = decimal_text(value, QUANTITY_DIGITS)
+    if value > 0 and shown == "0":
+        return of_language(f"<{least_shown(QUANTITY_DIGITS)}")
     number = of_language(f"{Decimal(shown):,f}")
     return number if Fraction(shown) == value else gettext("about {number}").format(number=number)
 

@@ -20,6 +20,7 @@ from messaging.atomic_files import replacing
 from messaging.settings import Settings
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from tenants.text_files import plain_cell
 from workers.alerts.notices import TenantRef, send_mail
 from workers.billing import charts, costs, usage
 from workers.billing.budget_models import Report, ReportSchedule
@@ -151,11 +152,6 @@ def _csv(rows: list[ReportRow]) -> bytes:
     writer.writerow(("day_utc", "name", "meter", "quantity", "cost", "currency"))
     writer.writerows((row.day, plain_cell(row.name), row.meter, row.quantity, row.cost, row.currency) for row in rows)
     return text.getvalue().encode()
-
-
-def plain_cell(text: str) -> str:
-    """Spreadsheets take a cell that begins with one of these for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def _parquet(rows: list[ReportRow]) -> bytes:

@@ -136,7 +136,8 @@ class UsageFile(View):
         write_usage(usage.rows_between(tenant_row.uid, start, end), file)
         file.seek(0)
         response = PiecewiseResponse(_pieces(file), _still_of(request, tenant), "application/vnd.apache.parquet")
-        response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.parquet"'
+        response["Content-Disposition"] = f'attachment; filename="usage-{tenant}-{first}-{last}.parquet"'
+        response["Cache-Control"] = "no-store"
         return response
 
 
@@ -159,7 +160,8 @@ class UsageLines(View):
                 raise InvalidValue(f"{name} {value[:40]!r} is not one of {', '.join(choices)}")
         lines = usage_lines({tenant: tenant_row.uid}, first, last, level, form)
         response = PiecewiseResponse(lines, _still_of(request, tenant), FORMATS[form])
-        response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.{form}"'
+        response["Content-Disposition"] = f'attachment; filename="usage-{tenant}-by-{level}-{first}-{last}.{form}"'
+        response["Cache-Control"] = "no-store"
         return response
 
 

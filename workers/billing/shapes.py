@@ -134,7 +134,8 @@ class LineRun(msgspec.Struct, kw_only=True):
 class LineUsage(msgspec.Struct, kw_only=True):
     line: str
     hours: list[LineHour]
-    topics: list[LineTopic]
+    topics: Annotated[list[LineTopic], Meta(description="Those with the largest quantities.")]
+    topics_left: Annotated[int, Meta(description="Further topics, which are not in `topics`.")]
     runs: list[LineRun]
 
 

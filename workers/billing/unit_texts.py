@@ -43,7 +43,14 @@ def quantity_text(quantity: int, unit: str, digits: int = QUANTITY_DIGITS) -> st
     where there is none."""
     if unit not in UNITS:
         return exact(quantity)
-    return units_text(decimal_text(Fraction(quantity, UNITS[unit].size), digits), unit)
+    number = decimal_text(Fraction(quantity, UNITS[unit].size), digits)
+    if quantity > 0 and number == "0":  # it may have cost something, and so is not nothing
+        return f"<{units_text(least_shown(digits), unit)}"
+    return units_text(number, unit)
+
+
+def least_shown(digits: int) -> str:
+    return f"{Decimal(1).scaleb(-digits):f}"
 
 
 def units_text(number: str, unit: str) -> str:

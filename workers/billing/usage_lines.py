@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 
+from tenants.text_files import plain_cell
 from workers.billing import usage
-from workers.billing.reports import plain_cell
 from workers.billing.usage import METER_NAMES
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
@@ -23,8 +23,8 @@ Line = tuple[str | int, ...]
 
 def usage_lines(tenants: Mapping[str, str], first: date, last: date, level: str, form: str) -> Iterator[str]:
     """`tenants`: name -> uid. One line for each day, UTC, and name; a day without usage has none. Quantities are integers in the
-    units of the meters; those of all lines sum to those of an invoice, as `hours_computed` of 24 are in it. In pieces of some
-    lines; a day of a tenant at a time is read."""
+    units of the meters; those of all lines sum to those of an invoice, once `hours_computed` is 24: hours that were over when they
+    were computed. In pieces of some lines; a day of a tenant at a time is read."""
     piece = io.StringIO()
     writer = csv.writer(piece)
     if form == "csv":
@@ -43,7 +43,7 @@ def usage_lines(tenants: Mapping[str, str], first: date, last: date, level: str,
 
 
 def _of_day(tenants: Mapping[str, str], start: datetime, end: datetime, level: str) -> Iterator[Line]:
-    computed = len(usage.runs_of_hours(start, end))
+    computed = usage.whole_partitions().filter(hour__gte=start, hour__lt=end).count()
     for tenant, uid in sorted(tenants.items()):
         sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(METER_NAMES))
         for used in usage.used_between(uid, start, end):

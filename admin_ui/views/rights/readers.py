@@ -39,7 +39,7 @@ def readers(request: ConsoleRequest, tenant: str) -> HttpResponse:
             form.add_error(None, explain(error))
     form_asked = request.GET.get("as", "")
     if report is not None and form_asked in ("csv", "json"):
-        return _file(report, form_asked)
+        return _file(report, tenant, form_asked)
     parameters = request.GET.copy()
     parameters.pop("as", None)
     return show(
@@ -55,12 +55,12 @@ def readers(request: ConsoleRequest, tenant: str) -> HttpResponse:
     )
 
 
-def _file(report: ReadersReport, form: str) -> HttpResponse:
+def _file(report: ReadersReport, tenant: str, form: str) -> HttpResponse:
     if form == "csv":
         response = HttpResponse(as_csv(report), content_type="text/csv; charset=utf-8")
     else:
         response = HttpResponse(msgspec.json.encode(report), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="readers.{form}"'
+    response["Content-Disposition"] = f'attachment; filename="readers-{tenant}.{form}"'
     response["Cache-Control"] = "no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response

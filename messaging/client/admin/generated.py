@@ -573,6 +573,7 @@ class LineUsage(TypedDict):
     line: str
     hours: list[LineHour]
     topics: list[LineTopic]
+    topics_left: int
     runs: list[LineRun]
 
 

@@ -205,6 +205,7 @@ BILLS: dict[str, Expected] = {  # of the first number of each
     "budgets.so_far": lambda of, one: total(of),
     "budgets.likely": lambda of, one: Range(total(of).least, float("inf")),
     "spend_caps.spent": lambda of, one: total(of),
+    "spend_caps.amount": lambda of, one: exactly(CAP),
     "spend_caps.percent": lambda of, one: _percent(total(of), exactly(CAP)),
     "invoices.total": lambda of, one: total(of),
     "invoice.total": lambda of, one: total(of),
@@ -224,6 +225,8 @@ def first_number(one: Shown) -> float | None:
     if one.hook.startswith("usage."):
         return one.numbers[0] if one.numbers else None
     found = re.search(r"-?\d[\d,]*(?:\.\d+)?", one.text)
+    if one.text.startswith("<"):
+        return 0.0  # some, but less than can be shown
     return float(found[0].replace(",", "")) if found else None
 
 

@@ -342,6 +342,7 @@ ELSEWHERE: dict[str, str] = {
     "budgets.alerts.": "tests/admin_ui/test_budget_pages.py",
     "costs.rows.before": "tests/admin_ui/test_cost_pages.py",
     "costs.rows.change": "tests/admin_ui/test_cost_pages.py",
+    "invoice.topics.left": "tests/tenants/rest/test_billing.py",
     "invoices.drafts_done": "tests/admin_ui/test_billing_pages.py",
     "message.": "tests/admin_ui/test_message_pages.py",
     "messages_found.none.": "tests/admin_ui/test_message_pages.py",

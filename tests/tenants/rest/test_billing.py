@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from controlplane.cli import main
 from tenants.models import AuditRecord, Tenant
 from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, run_of, tenant_of, use
 from tests.tenants.world import World
+from workers.billing import drilldown
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
 from workers.billing.models import Invoice
@@ -66,8 +68,11 @@ def test_a_line_leads_to_its_topics_hours_and_runs(invoice: Invoice, caller: Any
         ("2026-03-01T00:00:00Z", "run-1", 12 * GIB), ("2026-03-01T01:00:00Z", "run-1", GIB),
     ]  # fmt: skip
     assert [one["run"] for one in found["runs"]] == ["run-1"]
+    with patch.object(drilldown, "TOPICS_MAX", 1):
+        cut = caller("olga")("GET", f"{A}/invoices/{invoice.pk}/lines/bytes_in@2026-03-01T00/usage").json()
+    assert (len(cut["topics"]), cut["topics_left"], found["topics_left"]) == (1, 1, 0)
     fee = caller("olga")("GET", f"{A}/invoices/{invoice.pk}/lines/base_fee@2026-03-01T00/usage").json()
-    assert fee == {"line": "base_fee@2026-03-01T00", "hours": [], "topics": [], "runs": []}
+    assert fee == {"line": "base_fee@2026-03-01T00", "hours": [], "topics": [], "topics_left": 0, "runs": []}
     assert caller("olga")("GET", f"{A}/invoices/{invoice.pk}/lines/x/usage").status_code == 404
 
 
@@ -108,12 +113,12 @@ def test_usage_of_each_day_sums_to_what_was_billed_to_the_last_byte(invoice: Inv
     for level in ("tenant", "namespace", "topic"):
         found = lines(f"&by={level}")
         assert {meter: sum(line[meter] for line in found) for meter in billed} == {key: int(text) for key, text in billed.items()}
-        assert {line["hours_computed"] for line in found} == {2}, "of the 24 hours of the day"
+        assert {line["hours_computed"] for line in found} == {1}, "of the 24 hours of the day; the run began with the second"
     assert [(line["namespace"], line["topic"]) for line in lines()] == [("acme/orders", ""), ("acme/sensors", "")]
     use(Tenant(name="acme", uid=Tenant.unscoped.get(name="acme").uid), MARCH + 24 * HOUR, topic="orders/=SUM(A1)", bytes_in=1)
     csv = b"".join(caller("tom")("GET", f"{A}/usage/days?{march}&by=topic").streaming_content).decode()
     assert csv.startswith("day_utc,hours_computed,tenant,namespace,topic,messages_in,bytes_in")
-    assert f"2026-03-01,2,acme,acme/orders,persistent://acme/orders/new,3000000,{12 * GIB}" in csv
+    assert f"2026-03-01,1,acme,acme/orders,persistent://acme/orders/new,3000000,{12 * GIB}" in csv
     for wrong in ("by=key", "format=xml", "first=x"):
         assert caller("tom")("GET", f"{A}/usage/days?{wrong}").status_code == 400
     assert caller("sam")("GET", f"{A}/usage/days").status_code == 404

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.utils import translation
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workers.billing.html import invoice_html
@@ -21,12 +21,23 @@ from workers.rating.units import UNITS
 @given(st.integers(0, 2**63), st.sampled_from(["GiB", "million messages", "GiB-month", "connection-hour", "byte"]))
 def test_a_quantity_and_the_tier_that_took_it_agree_to_the_last_digit(quantity: int, unit: str) -> None:
     """A line of 1.234567 GiB was said to be about 1.234568 at its price."""
+    assume(not quantity_text(quantity, unit).startswith("<"))
     of_tier = plain(decimal_text(Fraction(quantity, UNITS[unit].size)))
     assert quantity_text(quantity, unit).startswith(f"{of_tier.removeprefix('about ')} ")
 
 
 def test_a_number_that_is_cut_is_shown_as_about() -> None:
     assert (plain("1.2345678"), plain("1.234567"), plain("1200"), plain("0.30")) == ("about 1.234567", "1.234567", "1,200", "0.3")
+
+
+def test_what_is_less_than_can_be_shown_is_not_nothing() -> None:
+    """A line of 0 GiB-hour cost 1.34 EUR."""
+    assert (quantity_text(1, "GiB-hour"), quantity_text(0, "GiB-hour"), plain("0.0000001")) == (
+        "<0.000001 GiB-hours", "0 GiB-hours", "<0.000001",
+    )  # fmt: skip
+    tiny = {**document()["lines"][0], "unit": "GiB-hour", "quantity": 1, "amount": "1.34", "included": 0, "tiers": []}
+    with translation.override("de"):
+        assert present(document(lines=[tiny])).lines[0].quantity == "<0,000001 GiB-Stunden"
 
 
 def document(**changed: Any) -> dict[str, Any]:

@@ -107,10 +107,6 @@ def test_a_malformed_budget_or_schedule_is_refused(acme: Tenant) -> None:
         budget_actions.delete_budget(actor, "acme", "none")
 
 
-def test_cells_are_no_formulas() -> None:
-    assert [reports.plain_cell(text) for text in ("=1+1", "@x", "plain", "")] == ["'=1+1", "'@x", "plain", ""]
-
-
 def test_another_retention_costs_what_its_bytes_would_have(acme: Tenant) -> None:
     what_if = outlook.with_retention(acme, 86_400, "", TENTH)
     assert what_if.stored_now == 10 * GIB and what_if.stored_then == 100 * GIB * 86_400

@@ -1,0 +1,31 @@
+"""What files of lines have in common: cells that a spreadsheet does not compute, and a last line where something is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and the wide forms of the first four
+INCOMPLETE = "incomplete"
+
+
+def plain_cell(text: str) -> str:
+    """With an apostrophe before what a spreadsheet would take for a formula: whoever names or publishes something must not have it
+    compute for who reads. Numbers stay."""
+    if not text.startswith(_FORMULA):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
+def incomplete_line(missing: str, *, as_csv: bool) -> str:
+    """The last line of a file that has not all that was asked for. `missing`: what it lacks, a sentence."""
+    if not as_csv:
+        return json.dumps({INCOMPLETE: missing}, ensure_ascii=False) + "\n"
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow([INCOMPLETE, missing])
+    return line.getvalue()
