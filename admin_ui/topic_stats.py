@@ -111,6 +111,7 @@ class TopicView:
     partitions: list[PartitionRow] = field(default_factory=list)
     publishing_held: list[str] = field(default_factory=list)  # why producers are refused, of each partition where they are
     marks: list[State] = field(default_factory=list)  # of problems of the topic itself, beside those that have texts of their own
+    unread: bool = False  # something was published, by whomever, and nothing keeps it
 
     @property
     def consumers(self) -> list[ConsumerRow]:
@@ -125,6 +126,7 @@ def topic_view(stats: Json) -> TopicView:
         [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
         [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
         [mark_state(kind) for kind in _marked(stats) if kind not in TOLD_BY_ITSELF],
+        Kind.UNREAD in _marked(stats),
     )
 
 

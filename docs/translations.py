@@ -88,6 +88,7 @@ SENTENCES = [
         "messaging/broker/runtime/admin/fewer_copies.py",
         "messaging/broker/runtime/problems/refusals.py",
         "messaging/broker/runtime/problems/topic_look.py",
+        "messaging/broker/runtime/problems/topic_signs.py",
         "messaging/broker/runtime/topics/backlog/quota.py",
         "messaging/broker/runtime/topics/limits/admission.py",
         "messaging/broker/runtime/topics/limits/shared_limits.py",

@@ -153,6 +153,18 @@ def _dead_letters(problem: Problem, link: MakeLink) -> list[Link]:
     return links
 
 
+def _stuck_letters(problem: Problem, link: MakeLink) -> list[Link]:
+    """What cannot be moved is not in the target: there is nothing to redrive."""
+    place = [*_place(problem), problem.subscription]
+    return link(gettext("Policy"), "dead_letter_policy", place, Action.CONSUME) or _subscription(problem, link)
+
+
+def _slowed(problem: Problem, link: MakeLink) -> list[Link]:
+    """Which limit it is, and who has set it, is said where the subscription is explained."""
+    why = link(gettext("Why nothing arrives"), "subscription_why", [*_place(problem), problem.subscription], Action.NAMESPACE_READ)
+    return [*why, *_policies(gettext("Dispatch rate"))(problem, link)]
+
+
 def _delayed(problem: Problem, link: MakeLink) -> list[Link]:
     return link(gettext("Delayed messages"), "delayed", _place(problem), Action.NAMESPACE_READ)
 
@@ -192,7 +204,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.PRODUCERS_HELD: _held(gettext_lazy("Backlog quota")),
     Kind.DISPATCH_FAILED: _subscription,
     Kind.SCHEMA_REFUSED: _held(gettext_lazy("Schema policies")),
-    Kind.DEAD_LETTERS_STUCK: _dead_letters,
+    Kind.DEAD_LETTERS_STUCK: _stuck_letters,
     Kind.NO_CONSUMER: _abandoned,
     Kind.FEWER_COPIES: _copies,
     Kind.DELAYED_LATE: _delayed,
@@ -201,6 +213,6 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.FALLING_BEHIND: _subscription,
     Kind.PUBLISH_THROTTLED: _held(gettext_lazy("Publish rate")),
-    Kind.DISPATCH_THROTTLED: _policies(gettext_lazy("Dispatch rate")),
+    Kind.DISPATCH_THROTTLED: _slowed,
     Kind.UNREAD: _unread,
 }

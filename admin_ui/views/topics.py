@@ -65,14 +65,17 @@ def _shown(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
 
 def _unread(name: TopicName, view: TopicView) -> str:
     """What becomes of what is published while there is no subscription; "" where there is one, or nobody publishes."""
-    if not name.persistent or not view.producers or view.subscriptions or is_system_topic(name):
+    published = bool(view.producers) or view.unread
+    if not name.persistent or not published or view.subscriptions or is_system_topic(name):
         return ""
     try:
         kept = policy_texts.retention(policy_views.levels_of(stored_policies(name.base)), policy_defaults())
     except MagnetarError:
         return gettext("No subscription keeps what is published here. Whether retention does is not known.")
     if kept.text == gettext("not at all"):
-        return gettext("No subscription keeps what is published here, and no retention is set: messages are deleted at once.")
+        return gettext(
+            "No subscription keeps what is published here, and no retention is set: messages may be deleted at any time."
+        )
     return gettext("No subscription keeps what is published here. Retention does, {kept}.").format(kept=kept.text)
 
 

@@ -101,7 +101,8 @@ def _verdict(request: ConsoleRequest, steps: list[StepRow], problems: list[Probl
     """The step at which messages are now, and what is wrong for longer than a moment, as Now says it."""
     held = next((row for row in steps if row.is_held), None)
     rows = [problem_row(problem, request.actor) for problem in sorted(problems, key=rank)]
-    rows = [replace(each, links=[link for link in each.links if link.url != request.path]) for each in rows]
+    offered = {request.path, *(fix.url for fix in held.fixes)} if held is not None else {request.path}
+    rows = [replace(each, links=[link for link in each.links if link.url not in offered]) for each in rows]
     look = "bad" if any(each.mark.serious for each in rows) else "warn" if rows else ""
     if not look and held is not None:
         look = held.badge.removeprefix("badge-")

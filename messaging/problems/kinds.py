@@ -65,7 +65,7 @@ MARKS: dict[Kind, Mark] = {
     ),
     Kind.PUBLISH_THROTTLED: Mark("PUBLISHING THROTTLED", False, "Producers publish as much as a rate limit allows."),
     Kind.DISPATCH_THROTTLED: Mark("DELIVERY THROTTLED", False, "Messages are sent as fast as a rate limit allows."),
-    Kind.UNREAD: Mark("NO SUBSCRIPTION", False, "Producers publish to it, and neither a subscription nor retention keeps that."),
+    Kind.UNREAD: Mark("NO SUBSCRIPTION", False, "What is published to it is kept neither by a subscription nor by retention."),
 }
 ORDER: dict[str, int] = {kind: place for place, kind in enumerate(Kind)}
 

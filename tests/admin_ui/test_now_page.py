@@ -74,6 +74,15 @@ def test_who_may_not_fix_is_shown_the_way_to_look(world: ConsoleBroker, browse: 
     assert "Delete subscription" in page and "/topics/paid-billing-DLQ/redrives" in page
 
 
+def test_dead_letters_that_cannot_be_moved_lead_to_their_policy_alone(world: ConsoleBroker, browse: Browse) -> None:
+    """The first button was Redrive, of a topic to which none of them had got."""
+    target = "persistent://acme/orders/paid-billing-DLQ"
+    world.set_problems(problem(Kind.DEAD_LETTERS_STUCK, target=target), problem(Kind.DISPATCH_THROTTLED))
+    stuck, slowed = re.findall(r'<td class="fix">(.*?)</td>', text(browse("owner"), "/now"))
+    assert re.findall(r'href="([^"]*)"', stuck) == [f"{NAMESPACE}/topics/paid/subscriptions/billing/dead-letters"]
+    assert f'href="{NAMESPACE}/topics/paid/subscriptions/billing/why"' in slowed
+
+
 def test_a_topic_without_a_subscription_comes_last_with_the_button_that_makes_one(world: ConsoleBroker, browse: Browse) -> None:
     world.set_problems(problem(Kind.UNREAD, "persistent://acme/orders/paid", ""), problem(Kind.DISPATCH_THROTTLED))
     page = text(browse("owner"), "/now")

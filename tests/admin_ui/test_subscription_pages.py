@@ -240,7 +240,7 @@ def test_a_topic_whose_messages_nobody_keeps_says_so_and_has_the_button_that_mak
     assert 'id="unread"' not in text(owner, page)  # nobody publishes
     broker.stats[topic] = {"publishers": [{"producerName": "p"}]}
     shown = text(owner, page)
-    assert "no retention is set: messages are deleted at once." in shown and f'href="{page}/new-subscription"' in shown
+    assert "no retention is set: messages may be deleted at any time." in shown and f'href="{page}/new-subscription"' in shown
     assert "New subscription" not in text(browse("teammate"), page).partition('id="unread"')[2].partition("</section>")[0]
     form = f"{page}/new-subscription"
     assert browse("teammate").get(form).status_code == 403

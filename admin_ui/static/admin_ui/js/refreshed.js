@@ -37,7 +37,7 @@ function told(element) {
 const put_off = new Map(); // element -> asks for it
 document.addEventListener("htmx:confirm", (event) => {
   const { elt, issueRequest } = event.detail, trigger = elt.getAttribute("hx-trigger") ?? "";
-  if (!document.hidden || !trigger.includes("every") || trigger.startsWith("load delay")) return;
+  if (!document.hidden || !trigger.includes("every") || /^load delay/.test(trigger)) return;
   event.preventDefault();
   put_off.set(elt, issueRequest);
 });

@@ -109,8 +109,8 @@ def signs_of_topic(
     if name.endswith(DEAD_LETTER_ENDING) and producers and 0 <= now_ms - last_published_ms < GROWING_MS:
         text = "Clients sent dead letters here within the last ten minutes."
         signs.append(Sign(Kind.DEAD_LETTERS, text, "find out why consumers reject them, then redrive them"))
-    if unread and producers and last_published_ms:
-        text = "Producers publish, and no subscription and no retention keep it: messages are deleted at once."
+    if unread and last_published_ms and (producers or now_ms - last_published_ms < GROWING_MS):
+        text = "No subscription and no retention keep what is published here: messages may be deleted at any time."
         signs.append(Sign(Kind.UNREAD, text, "create a subscription, or set a retention policy"))
     return signs
 

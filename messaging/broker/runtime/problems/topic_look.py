@@ -9,7 +9,7 @@ from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.problems import Sign, signs_of_abandoned
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, KnownProblems, TopicProblems
-from messaging.broker.runtime.problems.topic_signs import is_calm, problem_of, subscription_signs, topic_signs
+from messaging.broker.runtime.problems.topic_signs import is_calm, problem_of, subscription_signs, topic_signs, with_causes
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.kinds import Kind
@@ -85,6 +85,7 @@ class TopicLook:
             if key not in self._still_throttled and before is not None and now_ms - last_ms < FOR_A_WHILE_MS:
                 self.throttled_ms[key] = last_ms
                 self.most_urgent.add(before)
+        self.most_urgent.problems[:] = with_causes(self.most_urgent.problems)
         throttled = [(problem.kind, problem.subscription) for problem in self.most_urgent.problems if problem.kind in FOR_A_WHILE]
         self.throttled_ms = {key: self.throttled_ms.get(key, now_ms) for key in throttled}
 

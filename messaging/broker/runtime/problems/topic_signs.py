@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
 from messaging.broker.core.diagnosis.delivery_health import Verdict
 from messaging.broker.core.diagnosis.explain import DeliveryState
 from messaging.broker.core.diagnosis.problems import Sign, is_quiet, signs_of_subscription, signs_of_topic
@@ -9,11 +13,13 @@ from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
+from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import is_system_topic
 
 SENTENCE_LENGTH_MAX = 500
+AT_LIMIT = "raise the rate limit that delivery has reached, or publish less: more consumers do not help"
 
 
 def subscription_signs(topic: Topic, subscription: Subscription, state: DeliveryState, verdict: Verdict) -> list[Sign]:
@@ -44,6 +50,16 @@ def topic_signs(topic: Topic, now_ms: int) -> list[Sign]:
         unread=topic.keeps_messages and not topic.subscriptions.table and not _retains(topic),
         now_ms=now_ms,
     )
+
+
+def with_causes(problems: Iterable[Problem]) -> list[Problem]:
+    """Of one topic, in the same order: what falls behind because of a rate limit is not helped by more consumers."""
+    found = list(problems)
+    throttled = {each.subscription for each in found if each.kind == Kind.DISPATCH_THROTTLED}
+    return [
+        replace(each, remedy=AT_LIMIT) if each.kind == Kind.FALLING_BEHIND and each.subscription in throttled else each
+        for each in found
+    ]
 
 
 def held_by_quota(topic: Topic) -> str:

@@ -25,7 +25,7 @@ from messaging.broker.runtime.problems.topic_look import (
     TopicLook,
     abandoned_of,
 )
-from messaging.broker.runtime.problems.topic_signs import problem_of, subscription_signs, topic_signs
+from messaging.broker.runtime.problems.topic_signs import problem_of, subscription_signs, topic_signs, with_causes
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -233,7 +233,7 @@ class ProblemWatch:
             since_ms = sign.since_ms if sign.since_ms is not None or earlier is None else earlier.since_ms
             found[sign.kind.value] = problem_of(topic.name, subscription, sign, since_ms)
         lasting = {kind: problem for kind, problem in before.items() if kind in FOR_A_WHILE}
-        return sorted((lasting | found).values(), key=rank)
+        return with_causes(sorted((lasting | found).values(), key=rank))
 
     def worst_of(self, topic: str) -> str:
         """The kind of the most urgent problem of a topic that is not partitioned, or of a partition; "" of none."""

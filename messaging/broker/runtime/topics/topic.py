@@ -121,9 +121,7 @@ class Topic(ABC):
         """Raises `NotReady` or `TopicTerminated` if the topic accepts no messages."""
         self.check_open()
         if self.ledger.terminated:
-            raise TopicTerminated(
-                f"topic {self.text} was terminated at {self.ledger.record.terminated_at}: it accepts no more messages"
-            )
+            raise TopicTerminated(f"topic {self.text} was terminated: it accepts no more messages")
         if self.ledger.ended:
             raise NotReady(f"topic {self.text} is being terminated: try again")
 

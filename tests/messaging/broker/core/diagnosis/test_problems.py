@@ -106,7 +106,9 @@ def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_c
     assert of_topic(last_published_ms=1, producers=1, name="t") == []
     assert of_topic(last_published_ms=1, producers=1, name="t", unread=True) == ["unread"]
     assert of_topic(last_published_ms=0, producers=1, name="t", unread=True) == [], "nothing was published yet"
-    assert of_topic(last_published_ms=1, producers=0, name="t", unread=True) == []
+    assert of_topic(last_published_ms=1, producers=0, name="t", unread=True) == ["unread"], "by a job, or moved by a policy"
+    assert of_topic(last_published_ms=0, producers=0, name="t", unread=True) == []
+    assert of_topic(last_published_ms=1, producers=0, name="t", unread=True, now_ms=GROWING_MS + 1) == []
 
 
 def test_dead_letters_are_told_while_they_grow_and_while_they_cannot_be_moved() -> None:

@@ -460,3 +460,14 @@ async def test_schema_refusals_go_with_their_tenant_as_the_broker_learns_of_it(w
     view.tenants["acme"] = tenant
     assert (await asked(world)).problems == []
     assert problems.refusals.follow in world.service.access.feed.on_change
+
+
+def test_more_consumers_are_no_advice_for_what_a_rate_limit_holds_back() -> None:
+    """Beside DELIVERY THROTTLED the same subscription was said to need more consumers."""
+    fields = {"sentence": "", "remedy": "add consumers", "tenant": "acme", "namespace": "acme/orders", "topic": TOPIC}
+    held, slow, other = (
+        Problem(kind=kind, subscription=subscription, **fields)  # type: ignore[arg-type]
+        for kind, subscription in (("dispatch_throttled", "s"), ("falling_behind", "s"), ("falling_behind", "other"))
+    )
+    remedies = [problem.remedy for problem in topic_signs.with_causes([slow, other, held])]
+    assert remedies == [topic_signs.AT_LIMIT, "add consumers", "add consumers"]
