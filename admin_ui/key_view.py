@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
+from admin_ui.made_view import left
 from admin_ui.translation.texts import gettext
+from messaging.permissions.model import USER_ROLE_PREFIX
 from tenants.models import Grant, Key
 
 SOON = timedelta(days=7)
@@ -18,7 +20,7 @@ SOON = timedelta(days=7)
 @dataclass(frozen=True)
 class KeyView:
     """`state`: active, expiring (within a week), replaced (another takes its place), expired or revoked. `may`: what it may do, as
-    "orders: produce, consume"; `scoped`: and nothing else."""
+    "orders: produce, consume"; `scoped`: and nothing else. `maker_left`: who made it, where they are no member any more."""
 
     id: str
     name: str
@@ -32,6 +34,7 @@ class KeyView:
     expires_at: datetime | None
     last_used_at: datetime | None
     replaced_by: str
+    maker_left: str = ""
 
     @property
     def in_use(self) -> bool:
@@ -39,8 +42,10 @@ class KeyView:
         return self.state in ("active", "expiring", "replaced")
 
 
-def key_view(key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "") -> KeyView:
-    """`grants`: role -> texts, from `grants_of_roles`."""
+def key_view(
+    key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "", left_roles: Collection[str] = frozenset()
+) -> KeyView:
+    """`grants`: role -> texts, from `grants_of_roles`. `left_roles`: of people who are no members any more."""
     return KeyView(
         key.id,
         key.name,
@@ -54,6 +59,7 @@ def key_view(key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "
         key.expires_at,
         key.last_used_at,
         replaced_by,
+        key.created_by.removeprefix(USER_ROLE_PREFIX) if key.created_by in left_roles else "",
     )
 
 
@@ -78,11 +84,12 @@ def _state(key: Key, replaced_by: str) -> str:
 
 
 def views_of(keys: Sequence[Key], admin_roles: Sequence[str]) -> list[KeyView]:
-    """Of keys of the tenant of the scope, in their order; two queries."""
+    """Of keys of the tenant of the scope, in their order; four queries."""
     grants = grants_of_roles([key.role for key in keys], admin_roles)
     successors = Key.objects.filter(replaces__in=[key.id for key in keys], revoked_at=None).values_list("replaces_id", "id")
     replaced = {former: successor for former, successor in successors if former}
-    return [key_view(key, grants, replaced.get(key.id, "")) for key in keys]
+    left_roles = left(key.created_by for key in keys)
+    return [key_view(key, grants, replaced.get(key.id, ""), left_roles) for key in keys]
 
 
 def grants_of_roles(roles: Sequence[str], admin_roles: Sequence[str]) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ from tenants.scoping import platform_scope
 from workers.alerts import actions, platform, rule_actions
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget, PlatformAlert
 from workers.alerts.notices import mails_refused
+from workers.former_members import former_of
 
 DELETED_SHOWN = 20
 
@@ -60,6 +61,7 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         undo_h=rule_actions.UNDO_H,
         **notices_listed(request.GET, Notice.objects.all()),
         mails_refused=mails_refused(datetime.now(UTC)),
+        former_mail=former_of(tenant, target.mail_to) if may_set_target else [],
         rule_form=rule_form,
         target_form=target_form,
         may_set_target=may_set_target,

@@ -24,6 +24,7 @@ from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.models import NANO
 from workers.billing.retention_savings import retention_savings
 from workers.billing.unit_texts import quantity_text
+from workers.former_members import former_of
 from workers.rating.forecast import Forecast
 from workers.rating.money import CURRENCIES, money_text
 from workers.redrive.letters import ENDING as DEAD_LETTERS
@@ -63,6 +64,7 @@ def budget_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         alerts=shown,
         form=form,
         mails_refused=mails_refused(now),
+        former_mail=former_of(tenant, (address for row in rows for address in row["budget"].emails)),
     )
 
 

@@ -20,7 +20,7 @@ from admin_ui.translation.texts import gettext, gettext_lazy
 from admin_ui.views.member import above, roles_offered
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import OWNER
-from tenants.actions.invitations import revoke_invitation
+from tenants.actions.invitations import Inviters, revoke_invitation
 from tenants.actions.members import require_second_factor, set_member
 from tenants.audit.reading import records_of
 from tenants.models import Invitation, Membership
@@ -66,7 +66,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
     rows = Membership.objects.select_related("user")
     listed = list_rows(request.GET, rows, MEMBER_COLUMNS, searched=("user__username", "user__email", "role"))
     invited = list_rows(request.GET, Invitation.objects.all(), INVITATION_COLUMNS, searched=("email",), name="invited-")
-    now = timezone.now()
+    now, inviters = timezone.now(), Inviters()
     return show(
         request,
         "pages/members.html",
@@ -81,6 +81,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 "state": row.state(now),
                 "said": _STATES[row.state(now)],
                 "inviter": row.created_by.partition(":")[2] or row.created_by,
+                "lapsed": row.state(now) == "open" and not inviters.may(row),
             }
             for row in invited.rows
         ],

@@ -18,6 +18,7 @@ from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.reports import KINDS, folder_of
+from workers.former_members import former_of
 
 REPORT_COLUMNS = (
     Column("newest", order=("made_at",), down=True),
@@ -46,12 +47,14 @@ def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 request, gettext("Report {name} is made as soon as the usage of its days is computed.").format(name=given["name"])
             )
             return HttpResponseRedirect(reverse("console:reports", args=[tenant]))
+    schedules = list(ReportSchedule.objects.all())
     return show(
         request,
         "pages/reports.html",
         navigation(request, "reports", tenant),
         crumbs=crumbs(tenant),
-        schedules=ReportSchedule.objects.all(),
+        schedules=schedules,
+        former_mail=former_of(tenant, (address for one in schedules for address in one.emails)),
         listed=list_rows(request.GET, Report.objects.all(), REPORT_COLUMNS, searched=("name", "by")),
         kept_days=django_settings.MAGNETAR.reports_kept_days,
         mails_refused=mails_refused(datetime.now(UTC)),

@@ -102,15 +102,31 @@ def open_invitation(secret: str) -> Invitation | None:
     invitation = Invitation.unscoped.filter(secret_hash=_hash(secret)).first() if 0 < len(secret) <= 100 else None
     if invitation is None or invitation.state(timezone.now()) != "open":
         return None
-    made_by = invitation.created_by
+    return invitation if Inviters().may(invitation) else None
+
+
+class Inviters:
+    """Whether those who made invitations may still give what these say. Each is asked once: make one for each request."""
+
+    def __init__(self) -> None:
+        self._may: dict[tuple[str, str, str], bool] = {}
+
+    def may(self, invitation: Invitation) -> bool:
+        asked = invitation.tenant_id, invitation.created_by, invitation.role
+        if asked not in self._may:
+            self._may[asked] = _may_invite(*asked)
+        return self._may[asked]
+
+
+def _may_invite(tenant: str, made_by: str, role: str) -> bool:
     inviter = Actor(Principal(made_by, service=made_by.startswith(SERVICE_ROLE_PREFIX)))
     try:
-        require(inviter, Action.TENANT_ADMIN, Resource(invitation.tenant_id))
-        check_role(invitation.tenant_id, invitation.role)
-        require_no_less(inviter, invitation.tenant_id, invitation.role)
+        require(inviter, Action.TENANT_ADMIN, Resource(tenant))
+        check_role(tenant, role)
+        require_no_less(inviter, tenant, role)
     except (NotAuthorized, InvalidValue):
-        return None
-    return invitation
+        return False
+    return True
 
 
 def accept_invitation(actor: Actor, secret: str, user: User, addresses: Collection[str]) -> Membership:

@@ -9,9 +9,11 @@ from django.utils import timezone
 
 from tenants import actions
 from tenants.access import Actor, actor_of_user
+from tenants.actions.invitations import invite
 from tenants.actions.members import end_memberships
-from tenants.models import AuditRecord, CustomRole, Membership, User
+from tenants.models import AuditRecord, CustomRole, Key, Membership, User
 from tests.admin_ui.pages import Browse, text
+from workers.alerts.actions import set_target
 from workers.billing import budget_actions
 
 AT = "/tenants/acme/members/teammate"
@@ -74,6 +76,30 @@ def test_who_does_not_administer_the_tenant_is_refused(browse: Browse, made: Non
     assert "/tenants/acme/members/" not in text(teammate, "/tenants/acme/people")
     assert browse("stranger").get(AT).status_code == 404
     assert AuditRecord.unscoped.filter(action="denied", role="user:teammate").exists()
+
+
+def test_keys_invitations_and_mails_of_who_left_are_marked(browse: Browse, made: None) -> None:
+    User.objects.filter(username="teammate").update(email="team@acme.test")
+    budget_actions.create_budget(actor("owner"), "acme", "all", "5.00", "EUR", emails=["team@acme.test"])
+    budget_actions.create_schedule(actor("owner"), "acme", "daily", "day", "namespace", ["team@acme.test"])
+    set_target(actor("owner"), "acme", "", ["team@acme.test"])
+    invite(actor("teammate"), "acme", "new@acme.test", "viewer")
+    owner, key = browse("owner"), Key.unscoped.get(name="billing-app")
+    marked = {
+        "/tenants/acme/keys": "no member any more",
+        f"/tenants/acme/keys/{key.id}": "no member any more",
+        "/tenants/acme/people": "may not invite any more",
+        "/tenants/acme/reports": "No mail goes there any more",
+        "/tenants/acme/budgets": "No mail goes there any more",
+        "/tenants/acme/alerts": "No mail goes there any more",
+    }
+    assert [path for path, mark in marked.items() if mark in text(owner, path)] == []
+    invitations = "/api/v1/tenants/acme/invitations"
+    assert owner.get(invitations).json()["items"][0]["works"] is True
+    actions.remove_member(actor("owner"), "acme", "teammate")
+    assert [path for path, mark in marked.items() if mark not in text(owner, path)] == []
+    invitation = owner.get(invitations).json()["items"][0]
+    assert (invitation["state"], invitation["works"]) == ("open", False)
 
 
 def test_many_roles_are_sent_with_the_page_of_one_member_alone(browse: Browse) -> None:

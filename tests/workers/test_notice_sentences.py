@@ -60,6 +60,7 @@ WITHOUT_ENGLISH = (
     sentences.alert_gone(TOPIC, left_out=True),
     sentences.mails_used_up(5),
     sentences.calls_used_up(5),
+    sentences.NOBODY_LEFT,
 )
 
 

@@ -13,6 +13,7 @@ from tenants.scoping import platform_scope
 from workers import mail
 from workers.alerts import sentences
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
+from workers.former_members import without_former
 from workers.queue import ask_for
 from workers.schedule import SEND_NOTICE
 
@@ -80,7 +81,12 @@ def send_mail(
     text: str,
     files: Sequence[tuple[str, bytes, str]] = (),
 ) -> str:
-    """As `workers.mail.send`, unless the tenant's mails of the day are used up: a notice says so then, once a day."""
+    """As `workers.mail.send`, but not to former members; unless the tenant's mails of the day are used up: a notice says so then,
+    once a day."""
+    current = without_former(told.uid, to)
+    if to and not current:
+        return sentences.NOBODY_LEFT
+    to = current
     if not to or not settings.smtp_url:
         return mail.send(settings, to, subject, text, files)
     if _counted(settings, now, told, len(to)):

@@ -180,6 +180,9 @@ def mails_used_up(most: int) -> str:
     return f"no mail was sent: the limit of {most} mails a day is reached"
 
 
+NOBODY_LEFT = "no mail was sent: the memberships of those who were to get it have ended"
+
+
 def calls_used_up(most: int) -> str:
     return f"not called: the limit of {most} calls a day by rules with a pattern is reached"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
@@ -11,7 +12,7 @@ from rest_framework.response import Response
 from admin_ui.sign_in.invitations import invite_and_tell
 from admin_ui.sign_in.rest import shapes
 from messaging.errors import NotFound
-from tenants.actions.invitations import revoke_invitation
+from tenants.actions.invitations import Inviters, revoke_invitation
 from tenants.models import Invitation
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
@@ -20,8 +21,13 @@ from tenants.rest.tenants import existing
 from tenants.scoping import tenant_scope
 
 
-def show_invitation(row: Invitation) -> shapes.InvitationShape:
-    return shown(shapes.InvitationShape, row, state=row.state(timezone.now()))
+def show_invitation(row: Invitation, inviters: Inviters | None = None) -> shapes.InvitationShape:
+    return shown(shapes.InvitationShape, row, **_state(row, inviters or Inviters()))
+
+
+def _state(row: Invitation, inviters: Inviters) -> dict[str, Any]:
+    state = row.state(timezone.now())
+    return {"state": state, "works": state == "open" and inviters.may(row)}
 
 
 class Invitations(View):
@@ -29,7 +35,7 @@ class Invitations(View):
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
-            return page(request, Invitation.objects.all(), "id", show_invitation)
+            return page(request, Invitation.objects.all(), "id", partial(show_invitation, inviters=Inviters()))
 
     @describe("Invite somebody; the link is returned only in this response", shapes.InvitationWithLink, shapes.NewInvitation, 201)
     def post(self, request: Request, tenant: str) -> Response:
@@ -37,8 +43,8 @@ class Invitations(View):
         invitation, link = invite_and_tell(
             request._request, self.actor(), tenant, given.email, given.role, given.by_mail, given.member_days
         )
-        state: dict[str, Any] = {"state": invitation.state(timezone.now())}
-        response = Response(shown(shapes.InvitationWithLink, invitation, link=link, **state), status=201)
+        made = shown(shapes.InvitationWithLink, invitation, link=link, **_state(invitation, Inviters()))
+        response = Response(made, status=201)
         response.headers["Cache-Control"] = "no-store"
         return response
 

@@ -20,6 +20,7 @@ class InvitationShape(msgspec.Struct, kw_only=True):
     email: str
     role: Annotated[str, Meta(description="What they become: one of the roles of members.")]
     state: Literal["open", "accepted", "revoked", "expired"]
+    works: Annotated[bool, Meta(description="Whether it can be accepted: it is open, and whoever made it may still invite.")]
     mailed: Annotated[bool, Meta(description="Whether the link went to the address by mail.")]
     created_at: Time
     created_by: str

@@ -383,6 +383,7 @@ class InvitationShape(TypedDict):
     email: str
     role: str
     state: Literal["accepted", "expired", "open", "revoked"]
+    works: bool
     mailed: bool
     created_at: str
     created_by: str
@@ -398,6 +399,7 @@ class InvitationWithLink(TypedDict):
     email: str
     role: str
     state: Literal["accepted", "expired", "open", "revoked"]
+    works: bool
     mailed: bool
     created_at: str
     created_by: str

@@ -1,0 +1,59 @@
+"""Mail addresses of people who may see nothing of a tenant any more: it sends them none, whoever wrote them down where.
+
+Somebody who never was a member may be told, such as an accountant outside: an administrator of the tenant chose that. Whose
+membership ended, or whose account was deactivated, was told as a member, and is not told any more until they are one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from django.db.models.functions import Lower
+
+from tenants.models import AuditRecord, Membership, Tenant, User, administrators
+from tenants.scoping import platform_scope
+
+ENDS = ("member.remove", "member.expire")  # of the audit log
+RECORDS_MAX = 200  # of one person as a member, that are looked at
+
+
+def former(tenant_uid: str, addresses: Collection[str]) -> list[str]:
+    """Those of the addresses to which no mail goes, in their order. An address that several people have counts as gone when
+    none of them is to be told. Reads the database."""
+    by_address: dict[str, list[User]] = {}
+    wanted = {address.lower() for address in addresses}
+    known = User.objects.annotate(address=Lower("email")).filter(address__in=wanted, must_verify_email=False) if wanted else ()
+    for user in known:
+        by_address.setdefault(user.email.lower(), []).append(user)
+    return [
+        address
+        for address in addresses
+        if address.lower() in by_address and all(_is_former(tenant_uid, user) for user in by_address[address.lower()])
+    ]
+
+
+def _is_former(tenant_uid: str, user: User) -> bool:
+    with platform_scope():
+        tenant = Tenant.objects.filter(uid=tenant_uid).first()
+        if tenant is None:
+            return False
+        if not user.is_active:
+            return True
+        if Membership.objects.filter(tenant=tenant, user=user).exists() or administrators().filter(pk=user.pk).exists():
+            return False
+        if Membership.ever.filter(tenant=tenant, user=user).exists():  # its time is over, and no task has removed it yet
+            return True
+        records = AuditRecord.objects.filter(tenant_uid=tenant_uid, resource=f"{tenant.name}/{user.username}")
+        return not set(ENDS).isdisjoint(records.order_by("-id").values_list("action", flat=True)[:RECORDS_MAX])
+
+
+def former_of(tenant: str, addresses: Iterable[str]) -> list[str]:
+    """The same by the name of the tenant, each once."""
+    with platform_scope():
+        uid = Tenant.objects.filter(name=tenant).values_list("uid", flat=True).first() or ""
+    return former(uid, sorted(set(addresses)))
+
+
+def without_former(tenant_uid: str, addresses: Sequence[str]) -> list[str]:
+    gone = set(former(tenant_uid, addresses))
+    return [address for address in addresses if address not in gone]
