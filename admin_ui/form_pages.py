@@ -62,10 +62,12 @@ def confirm_page(
     cancel: str = "",
     calls: Sequence[Call] = (),
     given: Mapping[str, str] = MappingProxyType({}),
+    asking: ButtonForm | None = None,
 ) -> HttpResponse:
     """Asks for `name` before something is gone for good; without one, for a click. `done` is said at `back`; `cancel` leads there
-    too, if it names no other page. `given`: what was filled in on the page before, sent again with the confirmation."""
-    form = ConfirmForm(request.POST or None, expected=name) if name else ButtonForm(request.POST or None)
+    too, if it names no other page. `given`: what was filled in on the page before, sent again with the confirmation. `asking`: a
+    form that asks for more than the click."""
+    form = asking or (ConfirmForm(request.POST or None, expected=name) if name else ButtonForm(request.POST or None))
     if (name or "confirmed" in request.POST) and carried_out(request, form, act):
         show_message(request, done if isinstance(done, str) else done())
         return HttpResponseRedirect(back)
@@ -77,7 +79,7 @@ def confirm_page(
         heading=heading,
         impact=impact,
         name=name,
-        form=form if name or form.errors.get("__all__") else ButtonForm(),
+        form=form if name or asking or form.errors.get("__all__") else ButtonForm(),
         given=given.items(),
         submit=submit,
         cancel_url=cancel or back,

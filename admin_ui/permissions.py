@@ -1,7 +1,6 @@
 """The permission of each page of the console (`admin_ui.urls`): (HTTP method or "WEBSOCKET", route name) -> action.
 
-The resource is what the address names: `<tenant>`, `<namespace>`, `<topic>`. HEAD goes by GET's row.
-A page without a row is refused.
+The resource is what the address names: `<tenant>`, `<namespace>`, `<topic>`. HEAD goes by GET's row; a page without one is refused.
 """
 
 from __future__ import annotations
@@ -151,6 +150,11 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("WEBSOCKET", "console:namespace_live"): Action.NAMESPACE_READ,
     ("GET", "console:policies"): Action.NAMESPACE_READ,
     ("POST", "console:policies"): Action.NAMESPACE_ADMIN,
+    ("GET", "console:bundles"): Action.NAMESPACE_READ,
+    ("GET", "console:bundle_split"): Action.NAMESPACE_ADMIN,
+    ("POST", "console:bundle_split"): Action.NAMESPACE_ADMIN,
+    ("GET", "console:bundle_unload"): Action.OPERATE,
+    ("POST", "console:bundle_unload"): Action.OPERATE,  # to a broker of one's choice: SUPERUSER
     ("GET", "console:namespace_delete"): Action.NAMESPACE_ADMIN,
     ("POST", "console:namespace_delete"): Action.NAMESPACE_ADMIN,
     ("GET", "console:recycled_namespaces"): Action.NAMESPACE_ADMIN,
@@ -298,7 +302,6 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:failure_domain"): Action.SUPERUSER,
     ("GET", "console:failure_domain_delete"): Action.SUPERUSER,
     ("POST", "console:failure_domain_delete"): Action.SUPERUSER,
-    ("POST", "console:bundle_move"): Action.SUPERUSER,
     ("GET", "console:isolation_policy_create"): Action.SUPERUSER,
     ("POST", "console:isolation_policy_create"): Action.SUPERUSER,
     ("GET", "console:isolation_policy"): Action.SUPERUSER,
@@ -428,6 +431,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:policies"): "namespace.set_policies",
     ("POST", "console:topic_policies"): "topic.set_policies",
     ("POST", "console:namespace_delete"): "namespace.delete",
+    ("POST", "console:bundle_split"): "namespace.split_bundle",
+    ("POST", "console:bundle_unload"): "namespace.unload",
     ("POST", "console:quick_start"): "key.create",
     ("POST", "console:topic_create"): "topic.create",
     ("POST", "console:topic_delete"): "topic.delete",
@@ -470,7 +475,6 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:failure_domain_create"): "failure_domain.set",
     ("POST", "console:failure_domain"): "failure_domain.set",
     ("POST", "console:failure_domain_delete"): "failure_domain.delete",
-    ("POST", "console:bundle_move"): "namespace.unload",
     ("POST", "console:isolation_policy_create"): "isolation.set",
     ("POST", "console:isolation_policy"): "isolation.set",
     ("POST", "console:isolation_policy_delete"): "isolation.delete",

@@ -64,6 +64,7 @@ _RAISING = (
     "messaging/broker/core/dead_letters/redrive.py",
     "messaging/broker/core/schemas/registry.py",
     "messaging/broker/runtime/admin/**/*.py",
+    "messaging/broker/runtime/ownership/bundle_moves.py",
     "messaging/broker/runtime/topic_schemas.py",
     "messaging/broker/runtime/topics/limits/*.py",
     "messaging/policies/*.py",

@@ -104,6 +104,7 @@ NAMESPACE = (
     Place(gettext_noop("Permissions of {namespace}"), "grants", "grants rights roles access"),
     Place(gettext_noop("Add a permission in {namespace}"), "grant_create", "grant access contractor week new"),
     Place(gettext_noop("History of {namespace}"), "namespace_history", "charts past"),
+    Place(gettext_noop("Bundles of {namespace}"), "bundles", "brokers owner split unload move load"),
     Place(gettext_noop("Quick start in {namespace}"), "quick_start", "first message snippet"),
     Place(gettext_noop("Recycle bin of {namespace}"), "recycle_bin", "restore deleted"),
     Place(gettext_noop("New topic in {namespace}"), "topic_create", "create add"),

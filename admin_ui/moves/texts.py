@@ -31,6 +31,7 @@ _NOUNS: Mapping[str, Callable[[int], str]] = {
     "consumer": lambda count: ngettext("{count} consumer", "{count} consumers", count),
     "producer": lambda count: ngettext("{count} producer", "{count} producers", count),
     "subscription": lambda count: ngettext("{count} subscription", "{count} subscriptions", count),
+    "topic": lambda count: ngettext("{count} topic", "{count} topics", count),
     "partition": lambda count: ngettext("{count} partition", "{count} partitions", count),
 }
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import Http404, HttpResponse, HttpResponseRedirect
@@ -14,22 +12,19 @@ from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.bundle_list import AWAY, FIGURES, BundleRow, loads_of
 from admin_ui.form_pages import button_page, carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import navigation, sentence, show, show_message
+from admin_ui.row_list import Column, list_items
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from messaging.adminrpc.base import Request
-from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen
-from messaging.adminrpc.bundles import BundleLoad, BundleLoads
-from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
-from messaging.errors import Conflict
-from messaging.permissions.model import Action
+from messaging.adminrpc.brokers import BrokerSeen
+from messaging.adminrpc.bundles import BundleLoads
+from messaging.adminrpc.methods import BROKERS_LIST
 from messaging.policies.isolation import EXPRESSION_BYTES_MAX, EXPRESSIONS_MAX, Isolation, IsolationRules
 from messaging.protocol.names import NAME_LENGTH_MAX
-from tenants.access import require
 from tenants.actions.brokers import drain_broker
-from tenants.actions.bundles import unload_bundle
 from tenants.actions.placement import (
     BROKERS_OF_DOMAIN_MAX,
     delete_failure_domain,
@@ -40,8 +35,12 @@ from tenants.actions.placement import (
     set_isolation_policy,
 )
 
-BUNDLES_SHOWN = 200
-AWAY = gettext_lazy("Away: it has not renewed its session.")
+COLUMNS = (
+    Column("namespace", gettext_lazy("Namespace"), value=lambda row: row.namespace),
+    Column("bundle", gettext_lazy("Bundle"), value=lambda row: row.bundle),
+    *(column for column in FIGURES if column.key not in ("producers", "consumers")),
+    Column("placement", gettext_lazy("Placement")),
+)
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,6 @@ class BrokerShown:
     @property
     def load(self) -> float:
         return 0.0 if self.loads is None else sum(each.load for each in self.loads.bundles)
-
-
-@dataclass(frozen=True)
-class BundleShown:
-    """`misplaced`: the policy that keeps its namespace from this broker; "": it may be there. `takers`: who else may have it."""
-
-    bundle: BundleLoad
-    misplaced: str
-    takers: list[str]
 
 
 class ExpressionsField(forms.CharField):
@@ -120,12 +110,17 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
     policies = isolation_policies()
     rules, live = IsolationRules(policies), [each.broker_id for each in seen if each.live]
     domains = failure_domains()
-    running = [each for each in seen if each.live]  # one that is known to be away is not waited for
-    answers = broker.ask_each_or_why([partial(_loads, each.broker_id) for each in running])
-    told = dict(zip((each.broker_id for each in running), answers, strict=True))
+    told = loads_of(live)  # one that is known to be away is not waited for
     rows = [_shown(each, told.get(each.broker_id, (None, str(AWAY))), rules, domains) for each in seen]
     chosen = next((row for row in rows if row.loads and row.broker_id == request.GET.get("broker", row.broker_id)), None)
-    bundles = [] if chosen is None or chosen.loads is None else sorted(chosen.loads.bundles, key=lambda each: -each.load)
+    bundles = (
+        [BundleRow(each.namespace, each.bundle, chosen.broker_id, each) for each in chosen.loads.bundles]
+        if chosen and chosen.loads
+        else []
+    )
+    query = request.GET.copy()
+    query.setdefault("bundlessort", "-load")
+    listed = list_items(query, bundles, COLUMNS, text=lambda row: f"{row.namespace} {row.bundle}", name="bundles")
     return show(
         request,
         "pages/brokers.html",
@@ -135,8 +130,8 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
         brokers=rows,
         several=len(seen) > 1,
         chosen=chosen,
-        bundles=[_bundle(each, chosen.broker_id, rules, live) for each in bundles[:BUNDLES_SHOWN]] if chosen else [],
-        left_out=max(0, len(bundles) - BUNDLES_SHOWN),
+        listed=listed,
+        bundles=[(row, _misplaced(row, rules, live)) for row in listed.rows],
         policies=policies,
         problems=rules.problems(live) if len(seen) > 1 else [],
         domains=domains,
@@ -145,10 +140,6 @@ def brokers(request: ConsoleRequest) -> HttpResponse:
 
 def _crumbs(*further: tuple[str, str]) -> list[tuple[str, str]]:
     return [(gettext("Platform"), reverse("console:platform")), *further]
-
-
-def _loads(broker_id: str, rpc: TypedCalls) -> BundleLoads:
-    return rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=broker_id))
 
 
 def _shown(
@@ -160,10 +151,11 @@ def _shown(
     return BrokerShown(seen.broker_id, loads, sentence(away), domain, roles)
 
 
-def _bundle(bundle: BundleLoad, broker_id: str, rules: IsolationRules, live: list[str]) -> BundleShown:
-    among = rules.among(bundle.namespace, live)
-    misplaced = "" if broker_id in among else rules.policy_of(bundle.namespace) or gettext("reserved by other policies")
-    return BundleShown(bundle, misplaced, [each for each in among if each != broker_id])
+def _misplaced(row: BundleRow, rules: IsolationRules, live: list[str]) -> str:
+    """The policy that keeps its namespace from this broker; "": it may be there."""
+    if row.broker_id in rules.among(row.namespace, live):
+        return ""
+    return rules.policy_of(row.namespace) or gettext("reserved by other policies")
 
 
 # --- what is done ---------------------------------------------------------------------------------------------------------------
@@ -209,22 +201,6 @@ def broker_end_drain(request: ConsoleRequest, broker_id: str) -> HttpResponse:
     text = gettext("Broker {broker_id} takes bundles again.").format(broker_id=broker_id)
     back = reverse("console:brokers")
     return button_page(request, lambda: drain_broker(request.actor, broker_id, ends=True), back, lambda _: (text, back))
-
-
-@page
-def bundle_move(request: ConsoleRequest) -> HttpResponse:
-    namespace, bundle = request.POST.get("namespace", ""), request.POST.get("bundle", "")
-    giver, taker = request.POST.get("giver", ""), request.POST.get("taker", "")
-
-    def move() -> None:
-        require(request.actor, Action.SUPERUSER)
-        if not taker:
-            raise Conflict(gettext("choose a broker"))
-        unload_bundle(namespace, bundle, taker)
-
-    text = gettext("Bundle {bundle} of {namespace} is at broker {taker}.").format(bundle=bundle, namespace=namespace, taker=taker)
-    back = f"{reverse('console:brokers')}?{urlencode({'broker': giver})}"
-    return button_page(request, move, back, lambda _: (text, back))
 
 
 @page

@@ -29,6 +29,12 @@ class BundleOwners(Answer, kw_only=True):
     bundles: list[BundleOwner]
 
 
+class LoadsAsked(BrokerAsked, kw_only=True):
+    """`namespace`: of its bundles alone, and of those that have a loaded topic; "": of all that the broker owns."""
+
+    namespace: fields.Namespace = ""
+
+
 class BundleLoad(msgspec.Struct, kw_only=True):
     """Of one bundle: `load` is in the unit of `messaging.broker.core.ownership.load`."""
 
@@ -45,7 +51,7 @@ class BundleLoad(msgspec.Struct, kw_only=True):
 
 
 class BundleLoads(Answer, kw_only=True):
-    """Of all bundles that a broker owns. `movable`: False where they lie in its own log."""
+    """Of bundles of one broker. `movable`: False where they lie in its own log."""
 
     broker_id: str
     movable: bool

@@ -20,7 +20,7 @@ from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.bookies import BookieRackBefore, BookieRackSet, BookieRef, BookiesSeen
 from messaging.adminrpc.brokers import BrokerAsked, BrokerForgotten, BrokersSeen, GoneBroker, RecoverBroker
 from messaging.adminrpc.browse import MessagesBrowse, MessagesBrowsed
-from messaging.adminrpc.bundles import BrokerDrained, BundleLoads, BundleMoved, BundleOwners, Drained, NamespaceAsked
+from messaging.adminrpc.bundles import BrokerDrained, BundleLoads, BundleMoved, BundleOwners, Drained, LoadsAsked, NamespaceAsked
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected, ClientsList, ClientsListed
@@ -139,7 +139,7 @@ from messaging.limits.structs import structs_in
 BROKERS_LIST = Method("brokers.list", Request, BrokersSeen)
 STATUS = Method("status", BrokerAsked, BrokerStatus)
 BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners)
-BUNDLES_LOADS = Method("bundles.loads", BrokerAsked, BundleLoads)
+BUNDLES_LOADS = Method("bundles.loads", LoadsAsked, BundleLoads)
 BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
 BROKERS_DRAIN = Method("brokers.drain", BrokerDrained, Drained, long_change=True)
 BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.bundles import BundleLoad
+from messaging.adminrpc.bundles import BundleLoad, LoadsAsked
 from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS, NAMESPACES_LIVE, STATUS
 from messaging.adminrpc.topics import LiveAsked, TopicLive
 from messaging.errors import PreconditionFailed
@@ -32,7 +32,7 @@ def _loads() -> list[BundleLoad]:
     """Of the bundles of all brokers that run. Raises `NotReady`, which names one that does not answer."""
     rpc = broker.rpc()
     running = [each.broker_id for each in rpc.call(BROKERS_LIST, Request()).brokers if each.live]
-    return [load for each in running for load in rpc.call(BUNDLES_LOADS, BrokerAsked(broker_id=each)).bundles]
+    return [load for each in running for load in rpc.call(BUNDLES_LOADS, LoadsAsked(broker_id=each)).bundles]
 
 
 def _resources() -> dict[str, dict[str, float]]:

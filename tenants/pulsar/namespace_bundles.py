@@ -29,7 +29,7 @@ def _list(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
 def _unload(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> None:
     destination = request.GET.get("destinationBroker", "")
     name = existing_namespace(tenant, namespace).name
-    unload_bundle(name, bundle, "" if destination == request.get_host() else destination)
+    unload_bundle(actor(request), name, bundle, "" if destination == request.get_host() else destination)
 
 
 def _split(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> None:

@@ -8,8 +8,7 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.base import Request
-from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.bundles import BundleLoad
+from messaging.adminrpc.bundles import BundleLoad, LoadsAsked
 from messaging.adminrpc.methods import BROKERS_LIST, BUNDLES_LOADS
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Resource
@@ -148,7 +147,7 @@ def _owned(request: HttpRequest, cluster: str, broker_id: str) -> dict[str, Any]
     if not alone and broker_id not in {each.broker_id for each in seen if each.live}:
         raise NotFound(f"Broker id '{broker_id[:80]}' not found in available brokers.")
     rules = IsolationRules(isolation_policies())
-    owned = broker.rpc().call(BUNDLES_LOADS, BrokerAsked(broker_id="" if alone else broker_id)).bundles
+    owned = broker.rpc().call(BUNDLES_LOADS, LoadsAsked(broker_id="" if alone else broker_id)).bundles
     return {f"{each.namespace}/{each.bundle}": _owned_status(rules, broker_id, each) for each in owned}
 
 

@@ -92,17 +92,21 @@ def test_brokers_are_asked_together_and_one_that_does_not_answer_holds_up_no_oth
 
 def test_why_bundles_stay_is_told(browse: Browse, fleet: ConsoleBroker) -> None:
     page = text(browse("superuser"))
-    assert "Move bundle" in page and "/broker-1/drain" in page and "in a log of its own" not in page
+    assert (
+        "/bundles/0x00000000_0x40000000/unload?broker=broker-1" in page
+        and "/broker-1/drain" in page
+        and "in a log of its own" not in page
+    )
     bundles = [load("acme/orders", "0x00000000_0x40000000", 2.5)]
     fleet.divert(
         BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=False, draining=False, bundles=bundles)
     )
     page = text(browse("superuser"))
-    assert "Move to" not in page and "/broker-1/drain" not in page and "each in a log of its own" in page
+    assert "/broker-1/drain" not in page and "each in a log of its own" in page
     fleet.divert(BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=True, draining=False, bundles=bundles))
     fleet.divert(BROKERS_LIST, lambda _: BrokersSeen(brokers=[BrokerSeen(broker_id="broker-1", live=True, broker_url="")]))
     page = text(browse("superuser"))
-    assert "Move to" not in page and "There is no other broker that bundles could be moved to." in page
+    assert "/broker-1/drain" not in page and "There is no other broker that bundles could be moved to." in page
 
 
 def test_a_policy_is_set_changed_and_deleted(browse: Browse, world: ConsoleBroker) -> None:
@@ -159,14 +163,18 @@ def test_a_failure_domain_is_set_changed_and_deleted(browse: Browse, world: Cons
     assert "rack-1" in text(client)
 
 
-def test_a_bundle_that_cannot_be_moved_stays_and_the_page_says_why(browse: Browse, fleet: ConsoleBroker) -> None:
-    bundle = {"namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "giver": "broker-1"}
-    answer = browse("superuser").post(f"{PAGE}/move", {**bundle, "taker": "absent"}, follow=True)
-    assert "inactive destination broker" in answer.content.decode()
-    answer = browse("superuser").post(f"{PAGE}/move", {**bundle, "taker": ""}, follow=True)
-    assert "Choose a broker." in answer.content.decode()
-    odd = browse("superuser").post(f"{PAGE}/move", {**bundle, "giver": "b 1&next=//evil#x", "taker": ""})
-    assert odd["Location"] == f"{PAGE}?broker=b+1%26next%3D%2F%2Fevil%23x"
+def test_its_bundles_are_sorted_filtered_and_paged(browse: Browse, fleet: ConsoleBroker) -> None:
+    assert text(browse("superuser")).index("acme/orders") < text(browse("superuser")).index("other/things"), "the most load first"
+    page = text(browse("superuser"), f"{PAGE}?broker=broker-1&bundlesq=things")
+    assert "acme/orders" not in page and "other/things" in page
+    page = text(browse("superuser"), f"{PAGE}?broker=broker-1&bundlessort=load")
+    assert page.index("other/things") < page.index("acme/orders")
+    assert "No bundles match." in text(browse("superuser"), f"{PAGE}?bundlesq=nothing")
+    many = [load("acme/orders", f"0x{number:08x}_0x{number + 1:08x}", float(number)) for number in range(101)]
+    fleet.divert(BUNDLES_LOADS, lambda asked: BundleLoads(broker_id=asked.broker_id, movable=True, draining=False, bundles=many))
+    page = text(browse("superuser"), f"{PAGE}?broker=broker-1")
+    assert "bundlespage=2" in page and "0x00000000_0x00000001" not in page
+    assert "0x00000000_0x00000001" in text(browse("superuser"), f"{PAGE}?broker=broker-1&bundlespage=2")
 
 
 @pytest.mark.parametrize("name", ["owner", "teammate"])
@@ -183,7 +191,6 @@ def test_nobody_else_sees_or_changes_anything(browse: Browse, world: ConsoleBrok
         "/isolation/gold/delete",
         "/broker-1/drain",
         "/broker-1/end-drain",
-        "/move",
         *domains,
     )
     for path in changes:

@@ -65,6 +65,7 @@ FILLING: dict[str, object] = {
     "broker_id": "broker-1",
     "policy": "gold",
     "domain": "rack-1",
+    "bundle": "0x00000000_0x40000000",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from messaging.protocol.bundles import BUNDLES_DEFAULT, bundle_of, equal_bundles
 from tests.compat.console.clients import (
     FAILING,
     JOBS,
@@ -161,6 +162,12 @@ def _clients(world: World, one: Shown) -> list[Range]:
     return [exactly(1), exactly(world.producers.total()), exactly(world.consumers.total())]
 
 
+def _in_bundle(one: Shown) -> list[str]:
+    """The topics, partitions one by one, of the bundle that the row is about."""
+    names = [name for name in TOPICS.values() if name != PARTS] + [f"{PARTS}-partition-{index}" for index in range(2)]
+    return [name for name in names if str(bundle_of(equal_bundles(BUNDLES_DEFAULT), name)) == one.row]
+
+
 LIVE: dict[str, Callable[[World, str], Range]] = {
     "rate_in": lambda world, topic: rate(topic),
     "rate_out": lambda world, topic: rate(topic),
@@ -294,6 +301,16 @@ BROKER: dict[str, Expected] = {
     "brokers.load": lambda world, one: [Range(2, 3.5 / PAUSE_S)],
     "brokers.bundles.topics": lambda world, one: [Range(1, len(TOPICS) + 1)],
     "brokers.bundles.load": lambda world, one: [Range(0, 3.5 / PAUSE_S)],
+    **dict.fromkeys(("brokers.bundles.rate_in", "brokers.bundles.rate_out"), lambda world, one: [Range(0, 1.2 / PAUSE_S)]),
+    "bundles.topics": lambda world, one: [exactly(len(_in_bundle(one)))],
+    "bundles.producers": lambda world, one: [Range(0, _clients(world, one)[1].most)],
+    "bundles.consumers": lambda world, one: [Range(0, _clients(world, one)[2].most)],
+    "bundles.load": lambda world, one: [
+        Range(2, 3.5 / PAUSE_S) if STEADY in _in_bundle(one) else exactly(0.01 * len(_in_bundle(one)))
+    ],
+    **dict.fromkeys(
+        ("bundles.rate_in", "bundles.rate_out"), lambda world, one: [rate(STEADY if STEADY in _in_bundle(one) else "")]
+    ),
 }
 
 
@@ -331,7 +348,6 @@ ELSEWHERE: dict[str, str] = {
     "alerts.": "tests/admin_ui/test_alert_pages.py",
     "audit_chain.": "tests/admin_ui/test_audit.py",
     "audit_stream.": "tests/admin_ui/test_audit_stream_pages.py",
-    "brokers.bundles.left_out": "tests/admin_ui/test_brokers_page.py",
     "clients.connections": "tests/admin_ui/test_client_fleet_pages.py",
     "clients.libraries.more_libraries": "tests/admin_ui/test_client_fleet_pages.py",
     "clients.unlisted": "tests/admin_ui/test_client_fleet_pages.py",

@@ -23,6 +23,7 @@ PAGES = {
     "tenant clients": f"{OF_TENANT}/clients",
     "dead letters": f"{OF_TENANT}/dead-letters",
     "namespace": OF_NAMESPACE,
+    "bundles": f"{OF_NAMESPACE}/bundles",
     **{name: f"{OF_NAMESPACE}/topics/{name}" for name in ("placed", "parts", "failing", "jobs", "steady")},
     "placed/billing": f"{OF_NAMESPACE}/topics/placed/subscriptions/billing",
     "placed/why": f"{OF_NAMESPACE}/topics/placed/why",

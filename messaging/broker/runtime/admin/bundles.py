@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.bundles import (
     BrokerDrained,
     BundleLoad,
@@ -14,6 +13,7 @@ from messaging.adminrpc.bundles import (
     BundleOwner,
     BundleOwners,
     Drained,
+    LoadsAsked,
     NamespaceAsked,
 )
 from messaging.adminrpc.methods import BROKERS_DRAIN, BUNDLES_LOADS, BUNDLES_MOVE, BUNDLES_OWNERS
@@ -56,20 +56,21 @@ class BundleHandlers:
         return answer
 
     @answers(BUNDLES_LOADS)
-    async def loads(self, request: BrokerAsked) -> BundleLoads:
-        broker, owners = self._broker, self._broker.owners
+    async def loads(self, request: LoadsAsked) -> BundleLoads:
+        broker, owners, asked = self._broker, self._broker.owners, request.namespace
         by_bundle: defaultdict[tuple[str, Bundle], list[Topic]] = defaultdict(list)
-        if isinstance(owners, FleetMember):
+        if isinstance(owners, FleetMember) and not asked:
             for row in owners.owners.owned_by(owners.broker_id):
                 if row.bundle.namespace.startswith(f"{OWN_TENANT}/"):
                     continue
                 by_bundle[row.bundle.namespace, range_of(row.bundle)] = []
         slices = broker.topics.services.loops.slices("")
-        for topic in broker.topics:
+        for topic in broker.topics.loaded_of(asked) if asked else broker.topics:
             await slices.spend(1 + len(topic.subscriptions.table) // SUBSCRIPTIONS_A_UNIT)
             if topic.name.tenant == OWN_TENANT:  # of the broker itself, and not of a bundle
                 continue
-            by_bundle[self._bundle_of(topic)].append(topic)
+            bundle = self._bundle_that_is_told(topic) if asked else self._bundle_of(topic)
+            by_bundle[bundle].append(topic)
         return BundleLoads(
             broker_id=broker.settings.broker_id,
             movable=broker.bundle_moves is not None,
@@ -77,10 +78,15 @@ class BundleHandlers:
             bundles=[_load(namespace, bundle, topics) for (namespace, bundle), topics in by_bundle.items()],
         )
 
+    def _bundle_that_is_told(self, topic: Topic) -> tuple[str, Bundle]:
+        """By the control plane: also of what was split a moment ago."""
+        namespace = str(topic.name.namespace)
+        return namespace, bundle_of(self._broker.access.view.boundaries_of(namespace), topic.text)
+
     def _bundle_of(self, topic: Topic) -> tuple[str, Bundle]:
         """That is owned; else, that the control plane has."""
-        owners, namespace = self._broker.owners, str(topic.name.namespace)
-        bundle = bundle_of(self._broker.access.view.boundaries_of(namespace), topic.text)
+        owners = self._broker.owners
+        namespace, bundle = self._bundle_that_is_told(topic)
         if isinstance(owners, FleetMember):
             row = owners.owners.row_at(namespace, bundle.lower)
             bundle = bundle if row is None else range_of(row.bundle)

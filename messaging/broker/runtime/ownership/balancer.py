@@ -14,7 +14,7 @@ import structlog
 
 from messaging.adminrpc.base import Answer, Method
 from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.bundles import BundleLoads, BundleMoved
+from messaging.adminrpc.bundles import BundleLoads, BundleMoved, LoadsAsked
 from messaging.adminrpc.methods import BUNDLES_LOADS, BUNDLES_MOVE
 from messaging.broker.core.ownership.balancing import AGAIN_MS, BundleMove, moves
 from messaging.broker.runtime.ownership.shared_member import SharedMember
@@ -51,7 +51,7 @@ class Balancer:
     async def _loads(self, broker_id: str) -> dict[NamespaceBundle, float] | None:
         """None: it does not answer, and gets and gives nothing in this round."""
         try:
-            answer = await self._ask(BUNDLES_LOADS, BrokerAsked(broker_id=broker_id))
+            answer = await self._ask(BUNDLES_LOADS, LoadsAsked(broker_id=broker_id))
         except MagnetarError:
             return None
         assert isinstance(answer, BundleLoads)
