@@ -72,7 +72,7 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
         request,
         "pages/delayed.html",
         nav,
-        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        crumbs=crumbs(tenant, namespace),
         local=topic,
         key=key,
         listed=listed,

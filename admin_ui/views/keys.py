@@ -225,6 +225,7 @@ def key_leaked(request: ConsoleRequest, tenant: str) -> HttpResponse:
         ),
         form=form,
         submit=gettext("Revoke its key"),
+        final=True,
         cancel_url=reverse("console:keys", args=[tenant]),
         calls=calls_of(request, [api_calls.revoke_token(tenant)]),
     )

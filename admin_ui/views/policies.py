@@ -93,9 +93,8 @@ def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> 
 @page
 def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
-    back = reverse("console:topic", args=[tenant, namespace, topic])
     nav = navigation(request, "topic", tenant, namespace)
-    above = crumbs(tenant, namespace, (topic, back))
+    above = crumbs(tenant, namespace)
     try:
         row = stored_policies(name)
     except PreconditionFailed:  # a partition: its topic has them

@@ -53,7 +53,7 @@ def redrives(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
         request,
         "pages/redrives.html",
         navigation(request, "topic", tenant, namespace),
-        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        crumbs=crumbs(tenant, namespace),
         form=form,
         dry_run=dry_run,
         where=[tenant, namespace, topic],

@@ -100,4 +100,5 @@ def password(request: ConsoleRequest) -> HttpResponse:
         submit=gettext("Change password"),
         cancel_url=reverse("console:home"),
         crumbs=[],
+        account=True,
     )

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.http import Http404, HttpResponse
-from django.urls import reverse
 
 from admin_ui import api_calls, broker
 from admin_ui.access import ConsoleRequest, page
@@ -125,7 +124,7 @@ def topic_tune(request: ConsoleRequest, tenant: str, namespace: str, topic: str)
             raise Http404 from None
         except MagnetarError as error:
             form, problem = TuneForm(), sentence(broker.why(error))
-    above = crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic])))
+    above = crumbs(tenant, namespace)
     return _answer(request, navigation(request, "topic", tenant, namespace), form, crumbs=above, topic=topic, problem=problem)
 
 

@@ -33,7 +33,7 @@ STAYS = re.compile(
 ROUTES_MIN = 105
 LATE = f"{NAMESPACE}/topics/late-orders"
 LATER = (
-    "/now", TOPIC, f"{TOPIC}/why", f"{TOPIC}/history", f"{TOPIC}/subscriptions/s/why", f"{TOPIC}/trace?message_id=0:0",
+    "/now", TOPIC, f"{TOPIC}/why", f"{TOPIC}/history", f"{TOPIC}/subscriptions/s/why", f"{TOPIC}/trace?id=0:0",
     LATE, f"{LATE}/subscriptions/slow", f"{LATE}/subscriptions/slow/why",
 )  # fmt: skip
 
