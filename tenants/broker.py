@@ -60,7 +60,7 @@ class PooledRpc(TypedCalls):
             answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request))
         try:
             with caller.ending(partial(_end, answer, asking)) if method.long_read else nullcontext():
-                return self.awaited(answer, answer_s) if caller.patience_s is not None else answer.result(answer_s)
+                return self.awaited(answer, answer_s) if caller.patience_s is not None else self._in_full(answer, answer_s)
         except CancelledError:
             raise NotReady(f"the caller left before the answer to {method.name}") from None
         except NothingAnswered:
@@ -86,9 +86,7 @@ class PooledRpc(TypedCalls):
         except TimeoutError:
             if answer.done():  # it is what the call raised
                 raise
-        asking = Caller(PROBE)
-        with working_for(asking):
-            looking = self._threads.submit(PROBE, lambda: self._inner.look(LOOK_S / 2, SMALL_S))
+        asking, looking = self._look()
         both: list[Future[Any]] = [looking, answer]
         done, _ = wait(both, STILL_S - LOOK_S + SMALL_S, return_when=FIRST_COMPLETED)
         _end(looking, asking)
@@ -100,6 +98,23 @@ class PooledRpc(TypedCalls):
             if not answer.done():
                 raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
         return answer.result(max(0, began_s + answer_s - time.monotonic()))
+
+    def _in_full(self, answer: Future[T], answer_s: float) -> T:
+        """Its result, however long it takes. Another broker is asked where one stands still, as far as that may be done twice."""
+        if answer_s <= STILL_S:
+            return answer.result(answer_s)
+        try:
+            return answer.result(LOOK_S)
+        except TimeoutError:
+            if answer.done():
+                raise
+        self._look()
+        return answer.result(answer_s - LOOK_S)
+
+    def _look(self) -> tuple[Caller, Future[Standing]]:
+        asking = Caller(PROBE)
+        with working_for(asking):
+            return asking, self._threads.submit(PROBE, lambda: self._inner.look(LOOK_S / 2, SMALL_S))
 
     @property
     def waiting(self) -> int:

@@ -121,13 +121,13 @@ class AdminRpc(TypedCalls):
         if not silent:
             return Standing.ANSWERS
         another = self._url_provider()
-        if another in silent or self._is_silent(another, within_s):
+        if another in silent:
             return Standing.SILENT
         with self._lock:  # a connection whose call is over may be another call's next
             for call in self._under_way:
                 if call.url in silent and call.connection is not None:
                     _cut(call.connection)
-        return Standing.ASKED_ANOTHER
+        return Standing.SILENT if self._is_silent(another, within_s) else Standing.ASKED_ANOTHER
 
     def _is_silent(self, url: str, within_s: float) -> bool:
         unanswered: list[str] = []

@@ -143,6 +143,16 @@ def test_a_broker_that_stands_still_is_not_waited_for_and_one_that_works_is(stil
     assert still or asking.error is None
 
 
+def test_for_a_change_it_is_looked_whether_the_broker_stands_still(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what may be done twice is asked of another one, though nobody is told that there was no answer."""
+    monkeypatch.setattr(broker, "LOOK_S", 0.01)
+    asking = Asking(PooledRpc(held), Caller("a"), TOPICS_DELETE)
+    eventually_sync(lambda: held.begun == ["topics.delete", "feed.version"])
+    held.go_on.set()
+    asking.join(30)
+    assert asking.error is None
+
+
 def test_a_tenant_whose_calls_take_long_leaves_others_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker answers what takes it no time, so it is not silent."""
     monkeypatch.setattr(broker, "answers", Answers())

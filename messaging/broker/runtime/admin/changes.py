@@ -34,6 +34,10 @@ CHANGE_BYTES = 2_000  # of memory; that of an answer is about what it has in JSO
 OBJECTS = 4
 
 
+class OutcomeUnknown(NotReady):
+    """This broker does not know of such a change."""
+
+
 Asked = tuple[str, bytes, bool]  # the method, the request, whether another broker asks
 
 
@@ -112,7 +116,7 @@ class LongChanges:
     async def outcome(self, request: ChangeRef) -> Answer:
         change = self._changes.get(request.id)
         if change is None:
-            raise NotReady(
+            raise OutcomeUnknown(
                 "the outcome of this change is not known any more, the broker may have been restarted: what it deleted or added is "
                 "finished by itself then; look, and ask for it again if it is not done"
             )

@@ -31,6 +31,7 @@ from messaging.adminrpc.methods import (
     TOPICS_PARTITIONS,
 )
 from messaging.broker.runtime.admin.binding import Handler
+from messaging.broker.runtime.admin.changes import OutcomeUnknown
 from messaging.broker.runtime.admin.maintenance import RUN_S, SLOW_S
 from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
 from messaging.broker.runtime.broker import Broker
@@ -137,7 +138,7 @@ class Routing:
         """Of a change that any of the brokers was asked for: who asks now may speak to another one than then."""
         try:
             return await own(request)
-        except NotReady as error:
+        except OutcomeUnknown as error:
             unknown = error
         places = self._owners.others("rpc_url")
         asked = (self._others.perform(place, CHANGES_OUTCOME, request, "") for place in places)

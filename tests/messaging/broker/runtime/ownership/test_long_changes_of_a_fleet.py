@@ -138,6 +138,33 @@ async def test_any_broker_tells_the_outcome_of_a_change(fleet: list[RunningBroke
     await asked
 
 
+async def test_the_outcome_that_a_broker_does_not_answer_is_asked_of_nobody_else(
+    fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: it was taken for a change that nobody knows, and each other broker was waited for 7 s, that one first."""
+    second = fleet[1]
+    topic, opened, asked = await owned_by(fleet, second), asyncio.Event(), list[str]()
+
+    async def fails(*args: object, **how: object) -> None:
+        await opened.wait()
+        raise NotReady("broker broker-3 does not answer")
+
+    async def perform(rpc_url: str, *args: object) -> None:
+        asked.append(rpc_url)
+        raise NotReady("it does not answer")
+
+    monkeypatch.setattr(second.service.topics.partitioned, "delete", fails)
+    monkeypatch.setattr(changes, "ANSWER_S", 0)
+    with pytest.raises(UnderWay) as goes_on:
+        await call(second, TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True), waits=False)
+    assert second.service.other_brokers is not None
+    monkeypatch.setattr(second.service.other_brokers, "perform", perform)
+    opened.set()
+    with pytest.raises(NotReady, match="broker-3"):
+        await eventually(lambda: call(second, CHANGES_OUTCOME, ChangeRef(id=goes_on.value.change)))
+    assert asked == []
+
+
 async def test_a_tenant_may_have_many_changes_under_way_at_another_broker(
     fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
