@@ -147,12 +147,19 @@ def merged(parts: Sequence[Sequence[Cell | None]], places: Sequence[Cell]) -> li
 def _side_by_side(there: Sequence[Cell], place: Cell) -> Cell:
     if not there:
         return place._replace(known_ms=0, held_ms=0, values=NOTHING)
-    first, *others = there
-    known_ms, held_ms, values = first.known_ms, first.held_ms, first.values
+    known_ms, held_ms = min(cell.known_ms for cell in there), min(cell.held_ms for cell in there)
+    first, *others = (_within(cell, known_ms, held_ms) for cell in there)
     for other in others:
-        known_ms, held_ms = min(known_ms, other.known_ms), min(held_ms, other.held_ms)
-        values = side_by_side(values, other.values)
-    return Cell(first.from_ms, first.until_ms, known_ms, held_ms, values)
+        first = side_by_side(first, other)
+    return Cell(there[0].from_ms, there[0].until_ms, known_ms, held_ms, tuple(first))
+
+
+def _within(cell: Cell, known_ms: int, held_ms: int) -> Sequence[int]:
+    """Its values over as much time as is known of all parts: a minute of one broker and ten seconds of another are not ten seconds
+    of both. Counts stay whole where it is only a moment less."""
+    values = list(share(cell.values, known_ms, cell.known_ms) if cell.known_ms - known_ms > SLACK_MS else cell.values)
+    values[BACKLOG_TIME] = cell.values[BACKLOG_TIME] * held_ms // cell.held_ms if cell.held_ms else 0
+    return values
 
 
 def hour_of(cells: Sequence[Cell]) -> Point | None:

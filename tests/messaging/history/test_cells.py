@@ -69,6 +69,19 @@ def test_parts_add_up_and_one_that_is_unknown_makes_the_whole_so() -> None:
     assert [cell.known_ms for cell in merged([], minutes([], [], 2))] == [0, 0]
 
 
+def test_a_minute_of_one_broker_and_ten_seconds_of_another_are_ten_seconds_of_both() -> None:
+    """They were the messages of a minute within ten seconds, and the backlog of both six times over."""
+    one = minutes([point(0, 60, messages_in=60, backlog_entry_ms=60 * S * 40, backlog_entries=40)], [], 1)
+    other = minutes([point(0, 10, messages_in=5, backlog_entry_ms=10 * S * 2, backlog_entries=2)], [], 1)
+    (cell,) = merged([one, other], minutes([], [], 1))
+    (backlog_ms,) = column([cell], "backlog_entry_ms")
+    assert (cell.known_ms, column([cell], "messages_in")) == (10 * S, [15]) and backlog_ms / cell.held_ms == 42
+    ends = [minutes([point(0, until, messages_in=7, backlog_entry_ms=until * S * 40)], [], 1) for until in (60, 59)]
+    (cell,) = merged(ends, minutes([], [], 1))
+    assert column([cell], "messages_in") == [14], "counts are whole where one was told a moment earlier"
+    assert column([cell], "backlog_entry_ms")[0] / cell.held_ms == 80
+
+
 def test_an_hour_is_as_wide_as_what_is_known_of_it() -> None:
     points = [point(0, 60, messages_in=6, backlog_entries=2), point(1_200, 1_260, messages_in=1, backlog_entries=9)]
     spans = [(0, 600 * S), (1_200 * S, 3_600 * S)]

@@ -16,6 +16,7 @@ from messaging.adminrpc.base import Answer, Listing, Method
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.changes import ChangeRef
+from messaging.adminrpc.clients import ClientsListed
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     CEILINGS_USED,
@@ -30,6 +31,7 @@ from messaging.adminrpc.methods import (
     TOPICS_LOOKUP,
     TOPICS_PARTITIONS,
 )
+from messaging.adminrpc.topics import LiveAsked, NamespaceLive
 from messaging.broker.runtime.admin.binding import Handler
 from messaging.broker.runtime.admin.changes import OutcomeUnknown
 from messaging.broker.runtime.admin.maintenance import RUN_S, SLOW_S
@@ -85,7 +87,10 @@ class Routing:
             return await self._list(method, own, request, places[1:], tenant)
         if method in _READ_OF_ALL:
             return await self._gather_read(method, own, request, places[1:], tenant)
-        return await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
+        answer = await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
+        if isinstance(answer, ClientsListed):
+            answer.unreached += len(self._owners.absent())
+        return answer
 
     async def _list(self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], tenant: str) -> Answer:
         """Whoever does not answer holds up nobody for longer than it takes to see that, and is named."""
@@ -95,7 +100,9 @@ class Routing:
         answer = OF_EVERY_BROKER[method.name]([here, *(each for each in others if not isinstance(each, NotReady))])
         sessions = self._owners.other_sessions()
         assert isinstance(answer, Listing)
-        answer.unreachable = sorted(each.broker_id for each in sessions if each.addresses.get("rpc_url") in away)
+        silent = {each.broker_id for each in sessions if each.addresses.get("rpc_url") in away}
+        if not (isinstance(answer, NamespaceLive) and _has_all(answer, request)):
+            answer.unreachable = sorted(silent.union(self._owners.absent()))
         return answer
 
     async def _ask_while_it_answers(
@@ -226,3 +233,10 @@ class Routing:
             return await (own(request) if place == HERE else self._others.call(place, method, request, tenant, timeout_s))
         except MagnetarError as error:
             return error
+
+
+def _has_all(answer: NamespaceLive, request: LiveAsked) -> bool:
+    """Whether the brokers that answered have all that was asked for by name, so that nothing is missing of those that did not."""
+    found = {row.topic for row in answer.topics if row.loaded}
+    found |= {str(parse_topic(topic).base) for topic in found}
+    return bool(request.names) and all(row.loaded for row in answer.topics) and found.issuperset(request.names)

@@ -214,6 +214,11 @@ class FleetMember(ABC):
         """Those of other brokers that are alive, as far as is known."""
         return [each for each in self.owners.sessions.values() if each.live and each.broker_id != self.broker_id]
 
+    def absent(self) -> list[str]:
+        """Ids of brokers that are away and whose topics nobody else serves, as far as is known."""
+        away = [each.broker_id for each in self.owners.sessions.values() if self.pins and not each.live]
+        return sorted(broker_id for broker_id in away if self.owners.owned_by(broker_id))
+
     def known_sessions(self) -> list[BrokerSession]:
         """All brokers', by id. Raises `NotReady` once this one cannot renew its own."""
         if not self.renews:

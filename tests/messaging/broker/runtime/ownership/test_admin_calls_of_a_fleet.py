@@ -14,7 +14,7 @@ from messaging.adminrpc.audit import AuditTake
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.callers import OF_BROKERS
-from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected
+from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected, ClientsList
 from messaging.adminrpc.compaction import CompactionBegin, CompactionEnd, CompactionRead, CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
@@ -22,6 +22,7 @@ from messaging.adminrpc.methods import (
     AUDIT_TAKE,
     BROKERS_LIST,
     CLIENTS_DISCONNECT,
+    CLIENTS_LIST,
     COMPACTION_ABORT,
     COMPACTION_BEGIN,
     COMPACTION_DUE,
@@ -33,6 +34,7 @@ from messaging.adminrpc.methods import (
     METHODS,
     NAMESPACES_LIVE,
     NAMESPACES_PURGE,
+    PROBLEMS_LIST,
     RECYCLE_BIN_PURGE,
     RECYCLE_BIN_RESTORE,
     STATUS,
@@ -63,6 +65,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UPDATE_PARTITIONS,
     USAGE_FLUSH,
 )
+from messaging.adminrpc.problems import ProblemsList
 from messaging.adminrpc.recycle_bin import RecycledRef
 from messaging.adminrpc.subscriptions import (
     DeadLetterPolicySet,
@@ -91,6 +94,7 @@ from tests.support.brokers.fleet import fleet_broker, running_fleet
 from tests.support.brokers.running_broker import GRANTS, RunningBroker
 from tests.support.waiting import eventually
 
+EVERYTHING = ProblemsList(of_tenants=[], of_namespaces=[], everywhere=True, problems_max=1)
 PLAIN = [f"persistent://acme/orders/t{number}" for number in range(8)]
 PARTITIONED = "persistent://acme/orders/parts"
 PARTITIONS = [f"{PARTITIONED}-partition-{index}" for index in range(8)]
@@ -423,6 +427,24 @@ async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]
     unreachable(fleet[0], "broker-2")  # which the next look mends
     with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
         await ask(fleet[0], TOPICS_STATS, TopicRef(topic=of_second))
+
+
+async def test_figures_of_a_broker_that_is_away_are_named_as_missing_where_something_of_it_is_asked_for(
+    fleet: list[RunningBroker],
+) -> None:
+    """Its topics were said to be at rest, with no rates and no clients, and its clients not to be there."""
+    first, second = (sorted(each)[0] for each in serving(fleet, PLAIN))
+    sessions = fleet[0].service.owners.owners.sessions  # type: ignore[attr-defined]
+    sessions["broker-2"] = sessions["broker-2"]._replace(live=False)  # which the next look mends
+
+    async def missing(*names: str) -> list[str]:
+        asked = LiveAsked(namespace="acme/orders", names=list(names), rows_max=None if names else 100)
+        return list((await ask(fleet[0], NAMESPACES_LIVE, asked)).unreachable)
+
+    assert await missing() == await missing(first, second) == await missing(PARTITIONED) == ["broker-2"]
+    assert await missing(second) == ["broker-2"] and await missing(first) == []
+    assert (await ask(fleet[0], CLIENTS_LIST, ClientsList())).unreached == 1
+    assert (await ask(fleet[0], PROBLEMS_LIST, EVERYTHING)).unreachable == ["broker-2"]
 
 
 def test_every_merge_is_of_a_method_that_names_a_topic() -> None:

@@ -23,6 +23,7 @@ class Store:
 
     def __init__(self) -> None:
         self.live = [MINE, OTHER]
+        self.away: list[str] = []
         self.rows: list[OwnershipRow] = []
 
     async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool) -> int:
@@ -33,6 +34,7 @@ class Store:
 
     async def ownership_changes(self, after: int) -> OwnershipChanges:
         sessions = [BrokerSession(broker_id, 1, {SERVES: f"pulsar://{broker_id}"}, True) for broker_id in self.live]
+        sessions += [BrokerSession(broker_id, 1, {SERVES: f"pulsar://{broker_id}"}, False) for broker_id in self.away]
         return OwnershipChanges([row for row in self.rows if row.change > after], sessions, len(self.rows), more=False)
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool) -> OwnershipRow:
@@ -60,6 +62,15 @@ async def test_nothing_is_divided_before_all_have_started_whosever_turn_it_would
     store.live.append("b3")
     found = [await member.where(name) for name in TOPICS]
     assert {each and each.addresses[SERVES] for each in found} == {None, "pulsar://b2", "pulsar://b3"}
+
+
+async def test_who_is_away_is_named_as_nobody_else_serves_its_topics(world: tuple[Store, PinnedMember, Clock]) -> None:
+    store, member, _ = world
+    assert member.absent() == []
+    store.away = ["b3", "which never had a topic"]
+    await store.acquire_bundle(NamespaceBundle("acme/orders", 0, 1 << 30), "b3", 1, pinned=True)
+    await member.look()
+    assert member.absent() == ["b3"] and [each.broker_id for each in member.other_sessions()] == [OTHER]
 
 
 async def test_what_is_in_a_log_is_served_while_others_start(world: tuple[Store, PinnedMember, Clock]) -> None:
