@@ -211,6 +211,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
     Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
+    Kind.UNACKNOWLEDGED: _subscription,
     Kind.FALLING_BEHIND: _subscription,
     Kind.PUBLISH_THROTTLED: _held(gettext_lazy("Publish rate")),
     Kind.DISPATCH_THROTTLED: _slowed,

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     ALERT = "alert"
     TASK_FAILED = "task_failed"
     DEAD_LETTERS = "dead_letters"  # more and more of them
+    UNACKNOWLEDGED = "unacknowledged"  # all was sent, and nothing has moved for long
     FALLING_BEHIND = "falling_behind"
     PUBLISH_THROTTLED = "publish_throttled"
     DISPATCH_THROTTLED = "dispatch_throttled"
@@ -58,6 +59,9 @@ MARKS: dict[Kind, Mark] = {
     Kind.ALERT: Mark("ALERT", False, "An alert rule fires."),
     Kind.TASK_FAILED: Mark("TASK FAILED", False, "A task of the workers failed."),
     Kind.DEAD_LETTERS: Mark("DEAD LETTERS GROW", False, "Messages were dead-lettered in the last ten minutes."),
+    Kind.UNACKNOWLEDGED: Mark(
+        "NOT ACKNOWLEDGED", False, "Its consumers hold messages, and have got, acknowledged or asked for none for 10 minutes."
+    ),
     Kind.FALLING_BEHIND: Mark(
         "FALLING BEHIND",
         False,

@@ -9,7 +9,17 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from messaging.broker.core.diagnosis.explain import DeliveryState, Finding, Reason, explain, receivers, why_not_sent
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.diagnosis.explain import (
+    DeliveryState,
+    Finding,
+    Reason,
+    explain,
+    receivers,
+    waiting_for_consumers,
+    why_not_sent,
+)
+from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
 
@@ -37,6 +47,9 @@ class Verdict(NamedTuple):
 
 def judge_delivery(subscription: Subscription, state: DeliveryState) -> Verdict:
     unmoved_ms = still_ms(subscription, state.now_ms)
+    if stuck_with_keys(subscription, state.now_ms):
+        waiting = subscription.state.redeliveries.waiting_entries
+        return Verdict(DeliveryHealth.BLOCKED, waiting_for_consumers(subscription, waiting)[0])
     finding = explain(subscription, state)[0]
     dropping = isinstance(subscription, NonPersistentSubscription)  # what is in the way for a moment costs messages
     if finding.reason not in SAID_AT_ONCE and unmoved_ms < STILL_MS and not dropping:
@@ -69,13 +82,26 @@ def _at_stake(subscription: Subscription) -> bool:
     return isinstance(subscription, NonPersistentSubscription) or subscription.backlog_entries > subscription.delayed_entries
 
 
+def stuck_with_keys(subscription: Subscription, now_ms: int) -> list[Consumer]:
+    """Key_Shared: the consumers that take no more, while entries wait that nobody else is sent; others may go on."""
+    if not isinstance(subscription.strategy, KeySharedDispatch) or not subscription.state.redeliveries.waiting_entries:
+        return []
+    still = [consumer for consumer in receivers(subscription) if now_ms - moved_ms(consumer) >= STILL_MS]
+    return [consumer for consumer in still if why_not_sent(consumer, None) is not None]
+
+
+def blocked_for_ms(subscription: Subscription, now_ms: int) -> int:
+    """Of one whose health is `BLOCKED`."""
+    stuck = stuck_with_keys(subscription, now_ms)
+    return now_ms - min(map(moved_ms, stuck)) if stuck else still_ms(subscription, now_ms)
+
+
+def moved_ms(consumer: Consumer) -> int:
+    """When it got, acknowledged or asked for a message last, or connected."""
+    return max(consumer.connected_ms, consumer.last_flow_ms, consumer.last_consumed_ms, consumer.last_acked_ms)
+
+
 def still_ms(subscription: Subscription, now_ms: int) -> int:
     """For how long no consumer that is sent messages has got, acknowledged or asked for one; 0 without a consumer."""
-    moved_ms = max(
-        (
-            max(consumer.connected_ms, consumer.last_flow_ms, consumer.last_consumed_ms, consumer.last_acked_ms)
-            for consumer in receivers(subscription)
-        ),
-        default=now_ms,
-    )
-    return max(0, now_ms - moved_ms)
+    last_ms = max(map(moved_ms, receivers(subscription)), default=now_ms)
+    return max(0, now_ms - last_ms)

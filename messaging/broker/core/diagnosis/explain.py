@@ -129,7 +129,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     due = subscription.next_due()
     if due is None:
         waiting = subscription.state.redeliveries.waiting_entries
-        return _set_aside(subscription, waiting) if waiting else _all_sent(subscription, backlog, state)
+        return waiting_for_consumers(subscription, waiting) if waiting else _all_sent(subscription, backlog, state)
     at = due[1]
     stuck = [finding for consumer in receivers(subscription) if (finding := why_not_sent(consumer, at)) is not None]
     if subscription.unacked.blocked:
@@ -139,7 +139,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     if len(stuck) == len(receivers(subscription)):
         return _nobody_ready(stuck, at)
     if isinstance(subscription.strategy, KeySharedDispatch) and subscription.strategy.stalled:
-        return _set_aside(subscription, subscription.state.redeliveries.waiting_entries)
+        return waiting_for_consumers(subscription, subscription.state.redeliveries.waiting_entries)
     return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
 
 
@@ -196,7 +196,7 @@ COUNTED = {
 }
 
 
-def _set_aside(subscription: Subscription, waiting: int) -> list[Finding]:
+def waiting_for_consumers(subscription: Subscription, waiting: int) -> list[Finding]:
     """Key_Shared: `waiting` entries were read and are for consumers that cannot take them; others could not be given them."""
     open_to = receivers(subscription)
     stuck = [finding for consumer in open_to if (finding := why_not_sent(consumer, None)) is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messaging.broker.core.diagnosis.delivery_health import DeliveryHealth, Verdict, still_ms
+from messaging.broker.core.diagnosis.delivery_health import DeliveryHealth, Verdict, blocked_for_ms, still_ms
 from messaging.broker.core.diagnosis.explain import REMEDIES, DeliveryState, Reason, rate_sentence
 from messaging.broker.core.limits.rate_limits import LevelLimiter
 from messaging.broker.core.subscription import Subscription
@@ -17,6 +17,7 @@ from messaging.times import time_text
 
 ABANDONED_MS = 10_000  # a consumer that comes back sooner was only deployed anew
 LATE_MS = 30_000  # after the delivery time of a delayed message
+UNACKNOWLEDGED_MS = 600_000  # what takes longer than that to be handled is rare
 GROWING_MS = 600_000  # since the last dead letter
 DEAD_LETTER_ENDING = "-DLQ"  # of the topics that clients make for their dead letters
 _PASSING = frozenset({Reason.CLOSING, Reason.FENCED})
@@ -50,7 +51,7 @@ def signs_of_subscription(
     if finding.reason is Reason.FAILED:
         signs.append(Sign(Kind.DISPATCH_FAILED, finding.sentence, finding.remedy, waiting=backlog))
     elif verdict.health is DeliveryHealth.BLOCKED:
-        signs.append(Sign(Kind.BLOCKED, finding.sentence, finding.remedy, now_ms - still_ms(subscription, now_ms), backlog))
+        signs.append(Sign(Kind.BLOCKED, finding.sentence, finding.remedy, now_ms - blocked_for_ms(subscription, now_ms), backlog))
     elif verdict.health is DeliveryHealth.ABANDONED and subscription.durable:
         signs += signs_of_abandoned(backlog, idle_since_ms, now_ms)
     elif finding.reason is Reason.NO_ROOM:
@@ -59,6 +60,8 @@ def signs_of_subscription(
         due_ms = state.next_delayed_ms or 0
         text = f"Delayed messages were due at {time_text(due_ms)} and were not sent."
         signs.append(Sign(Kind.DELAYED_LATE, text, "look at the broker's log", due_ms, subscription.delayed_entries))
+    elif finding.reason is Reason.SENT and (unmoved_ms := still_ms(subscription, now_ms)) >= UNACKNOWLEDGED_MS:
+        signs.append(Sign(Kind.UNACKNOWLEDGED, finding.sentence, finding.remedy, now_ms - unmoved_ms, backlog))
     if grows and subscription.consumers and verdict.health is DeliveryHealth.GOOD:
         text = f"The backlog grows although consumers are connected; {_entries(backlog)} not acknowledged."
         remedy = "add consumers, or find out what slows them down"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.diagnosis.delivery_health import STILL_MS, DeliveryHealth, judge_delivery, worse
+from messaging.broker.core.diagnosis.delivery_health import STILL_MS, DeliveryHealth, blocked_for_ms, judge_delivery, worse
 from messaging.broker.core.diagnosis.explain import DeliveryState, Reason
 from messaging.broker.core.subscription_type import SubscriptionType
-from tests.support.worlds.subscription_world import World
+from tests.support.worlds.subscription_world import World, received
 
 EXCLUSIVE, SHARED, FAILOVER = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.FAILOVER
 KEY_SHARED = SubscriptionType.KEY_SHARED
@@ -99,3 +99,23 @@ def test_the_health_of_partitions_is_that_of_the_worst() -> None:
     assert [health.value for health in DeliveryHealth] == order
     assert worse("blocked", "good") == worse("good", "blocked") == "blocked"
     assert worse("abandoned", "blocked") == "abandoned"
+
+
+def test_one_consumer_of_keys_that_takes_no_more_blocks_although_others_go_on() -> None:
+    """Its keys waited for ever, and nothing was said: the other consumer took all that was for it."""
+    world = World()
+    stuck = world.attach(KEY_SHARED, permits=2, name="stuck")
+    other = world.attach(KEY_SHARED, permits=500, name="other")
+    keys = [f"k{index}" for index in range(40)]
+    world.publish_keyed(keys)
+    assert judged(world, STILL_MS - 1)[0] == "good"
+    began_ms = world.now_ms - STILL_MS + 1
+    world.ack(other, *received(other))
+    world.publish_keyed(keys)
+    world.now_ms += 1
+    health, finding = judge_delivery(world.subscription, DeliveryState(now_ms=world.now_ms))
+    assert (health, finding.reason, finding.consumer) == (DeliveryHealth.BLOCKED, Reason.NO_PERMITS, "stuck")
+    assert "for the consumers of their keys" in finding.sentence
+    assert blocked_for_ms(world.subscription, world.now_ms) == world.now_ms - began_ms
+    world.flow(stuck, 500)
+    assert judged(world)[0] == "good"

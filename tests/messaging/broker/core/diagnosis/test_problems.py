@@ -10,6 +10,7 @@ from messaging.broker.core.diagnosis.explain import DeliveryState
 from messaging.broker.core.diagnosis.problems import (
     ABANDONED_MS,
     GROWING_MS,
+    UNACKNOWLEDGED_MS,
     Sign,
     is_quiet,
     signs_of_subscription,
@@ -82,6 +83,20 @@ def test_failures_of_sending_are_told_once_nothing_moved() -> None:
     world.publish([1])
     assert signs(world, failures="3 times") == []
     assert kinds(signs(world, STILL_MS, failures="3 times")) == ["dispatch_failed"]
+
+
+def test_messages_that_were_sent_and_are_not_acknowledged_for_long_are_told_of() -> None:
+    """An application that hangs with less than it asked for: nothing is blocked, nothing grows, and nothing is done."""
+    world = World()
+    consumer = world.attach(SHARED, permits=1_000)
+    first, *_ = world.publish([1] * 3)
+    began_ms = world.now_ms
+    assert signs(world, UNACKNOWLEDGED_MS - 1) == []
+    (sign,) = signs(world, 1)
+    assert (sign.kind, sign.since_ms, sign.waiting) == ("unacknowledged", began_ms, world.subscription.backlog_entries)
+    assert "not acknowledged by the consumers" in sign.sentence and sign.remedy.startswith("acknowledge the messages")
+    world.ack(consumer, first)
+    assert signs(world) == []
 
 
 def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_clients_send() -> None:
