@@ -200,8 +200,8 @@ def _base_name(base: ast.expr) -> str:
 
 def _of_effects() -> Iterator[str]:
     """Things that a change of policies concerns, as it counts them."""
-    for noun in policy_effects.NOUNS:
-        yield from (f"1 {noun}", f"{{count}} {noun}s")
+    for noun in texts.NOUNS:
+        yield from (f"1 {noun}", f"{{count}} {texts.plural(noun)}")
     for kind in ("Exclusive", "Failover", "Shared", "Key_Shared"):
         yield from (f"1 {kind} consumer", f"{{count}} {kind} consumers")
     yield from (things.replace("_", " ") for things in policy_effects.OF_TENANTS)

@@ -35,6 +35,34 @@ _PART = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-z]*)", re.ASCII)
 _LENGTH_MAX = 100
 
 
+# What sentences count: translators get each with its singular.
+NOUNS = (
+    "producer",
+    "consumer",
+    "subscription",
+    "connected producer",
+    "delayed message",
+    "unacknowledged message",
+    "unacknowledged entry",
+    "message",
+    "byte",
+    "topic",
+    "namespace",
+    "connection",
+    "key",
+    "member",
+)
+
+
+def counted(count: float, noun: str) -> str:
+    """1 entry, 12,408 entries, 0.5 messages."""
+    return f"{int(count) if count == int(count) else count:,} {noun if count == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    return f"{noun.removesuffix('y')}ies" if noun.endswith("try") else f"{noun}s"
+
+
 def is_duration(policy: Policy) -> bool:
     return policy.unit in DURATION_UNITS
 

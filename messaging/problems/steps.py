@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from messaging.policies.texts import counted
 from messaging.times import time_text
 
 Facts = Mapping[str, str | int | float]
@@ -140,7 +141,7 @@ TEXTS = {
 def text_of(code: str, facts: Facts) -> str:
     """In English, for programs and the command line."""
     amounts = [(facts.get("limit_messages", 0), "message"), (facts.get("limit_bytes", 0), "byte")]
-    limit = ", ".join(f"{amount:,.15g} {unit if amount == 1 else f'{unit}s'}" for amount, unit in amounts if amount)
+    limit = ", ".join(counted(float(amount), unit) for amount, unit in amounts if amount)
     return TEXTS[code].format_map({"limit": limit, **{name: _plain(name, value) for name, value in facts.items()}})
 
 
@@ -150,5 +151,5 @@ def _plain(name: str, value: str | float) -> str:
     if name.endswith("_ms"):
         return f"at {time_text(int(value))}"
     if name.endswith("_bytes"):
-        return f"{value:,} {'byte' if value == 1 else 'bytes'}"
+        return counted(value, "byte")
     return f"{value:,}{' s' if name.endswith('_s') else ''}"

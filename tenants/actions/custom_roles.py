@@ -8,6 +8,7 @@ from typing import Any
 from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, FORMER_NAMES, complete
+from messaging.policies.texts import counted
 from messaging.protocol.names import entity_name
 from tenants.access import Actor, require
 from tenants.actions.change import change
@@ -52,7 +53,7 @@ def delete_custom_role(actor: Actor, tenant: str, name: str) -> None:
             raise NotFound(f"tenant {tenant!r} has no role {name[:80]!r} of its own.{built_in}")
         count = Membership.unscoped.filter(tenant=tenant, role=name).count()
         if count:
-            raise Conflict(f"{count} members have the role {name!r}: give them another one first")
+            raise Conflict(f"role {name!r} is still given to {counted(count, 'member')}: give them another one first")
         team = TeamRole.unscoped.filter(team__tenant=tenant, role=name).values_list("team__name", flat=True).first()
         if team is not None:
             raise Conflict(f"team {team!r} has the role {name!r}: give it another one first")

@@ -10,6 +10,7 @@ from django.db.models import QuerySet, Sum
 from messaging.errors import PreconditionFailed
 from messaging.policies.model import Level
 from messaging.policies.resolution import resolve_policy
+from messaging.policies.texts import counted
 from tenants.broker_settings import policy_defaults
 from tenants.models import Key, Namespace, Recycled, Tenant, TopicPolicies
 
@@ -40,8 +41,8 @@ def check_another_namespace(tenant: str) -> None:
     count += Recycled.unscoped.filter(tenant=tenant, kind="namespace").count()  # so that there is room to restore them
     if count >= most.value:
         raise PreconditionFailed(
-            f"tenant {tenant!r} has {count} namespaces, with those in the recycle bin, and has reached {most.set_by} = "
-            f"{most.value} namespaces: delete one "
+            f"tenant {tenant!r} has {counted(count, 'namespace')}, with those in the recycle bin, and has reached {most.set_by} = "
+            f"{most.value}: delete one "
             "first, or have it raised"
         )
 
@@ -84,7 +85,7 @@ def key_to_forget(tenant: str) -> Key | None:
     oldest = of_tenant.filter(revoked_at__isnull=False).order_by("revoked_at").first()
     if oldest is None or count > most.value:  # one that goes makes no room where there are too many
         raise PreconditionFailed(
-            f"tenant {tenant!r} has {count} keys and has reached {most.set_by} = {most.value} keys: revoke one first, or "
+            f"tenant {tenant!r} has {counted(count, 'key')} and has reached {most.set_by} = {most.value}: revoke one first, or "
             "have it raised"
         )
     return oldest

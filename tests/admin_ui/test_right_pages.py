@@ -35,7 +35,7 @@ def test_a_role_is_made_changed_and_deleted(browse: Browse) -> None:
     assert (CustomRole.unscoped.get().name, CustomRole.unscoped.get().actions) == ("keeper", ["produce", "key_admin"])
     set_member(actor_of_user(User.objects.get(username="owner")), "acme", "teammate", "keeper")
     refused = client.post("/tenants/acme/roles/keeper/delete", {"confirm": "keeper"}).content.decode()
-    assert "1 members have the role" in refused
+    assert "is still given to 1 member" in refused
     set_member(actor_of_user(User.objects.get(username="owner")), "acme", "teammate", "viewer")
     assert client.post("/tenants/acme/roles/keeper/delete", {"confirm": "keeper"}).status_code == 302
     assert not CustomRole.unscoped.exists()

@@ -110,7 +110,7 @@ def test_policy_max_keys_per_tenant_takes_nothing_and_refuses_the_next(world: Wo
     keys = [actions.create_key(olga, "acme", "app").key for _ in range(3)]
     actions.create_namespace(olga, "acme/second")
     set_ceilings(world, max_keys_per_tenant=2, max_namespaces_per_tenant=1)
-    with pytest.raises(PreconditionFailed, match="has 3 keys and has reached max_keys_per_tenant = 2 keys: revoke one first"):
+    with pytest.raises(PreconditionFailed, match="has 3 keys and has reached max_keys_per_tenant = 2: revoke one first"):
         actions.create_key(olga, "acme", "app")
     actions.revoke_key(olga, "acme", keys[0].id)
     with pytest.raises(PreconditionFailed, match="max_keys_per_tenant = 2"):  # forgetting it would leave as many as before

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from messaging.errors import InvalidValue
 from messaging.policies.model import Policy
 from messaging.policies.registry import POLICIES
-from messaging.policies.texts import parsed, said, typed
+from messaging.policies.texts import counted, parsed, said, typed
 
 NUMBERS = [policy for policy in POLICIES.values() if msgspec.json.schema(policy.kind).get("type") == "integer"]
 
@@ -96,3 +96,19 @@ def test_a_shown_value_can_be_typed(policy: Policy, data: st.DataObject) -> None
     schema = msgspec.json.schema(policy.kind)
     value = data.draw(st.integers(schema["minimum"], min(schema["maximum"], 2**40)))
     assert parsed(policy, typed(policy, value)) == value
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [
+        (1, "producer", "1 producer"),
+        (0, "unacknowledged entry", "0 unacknowledged entries"),
+        (12_408, "message", "12,408 messages"),
+        (5e6, "byte", "5,000,000 bytes"),
+        (0.5, "message", "0.5 messages"),
+        (2, "key", "2 keys"),
+    ],
+)
+def test_what_is_counted_has_its_number(count: float, noun: str, said: str) -> None:
+    """A limit of five million bytes a second was said as 5e+06 bytes."""
+    assert counted(count, noun) == said

@@ -101,9 +101,9 @@ def test_policies_are_shown_and_searched_in_the_language_of_the_reader() -> None
             "Benutzen Sie das Schema.",
         ),
         (
-            "Delivery is at the limit of the topic: dispatch_rate allows 1,000 messages and 5 bytes a second. What exceeds it is "
+            "Delivery is at the limit of the topic: dispatch_rate allows 1,000 messages, 5 bytes a second. What exceeds it is "
             "dropped. 1 message was dropped since the subscription was made.",
-            "Die Zustellung ist an der Grenze, die auf der Ebene Topic gesetzt ist: dispatch_rate erlaubt 1.000 Nachrichten und "
+            "Die Zustellung ist an der Grenze, die auf der Ebene Topic gesetzt ist: dispatch_rate erlaubt 1.000 Nachrichten, "
             "5 Bytes pro Sekunde. Was darüber hinausgeht, wird verworfen. 1 Nachricht wurde verworfen, seit es die "
             "Subscription gibt.",
         ),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from messaging.broker.core.backlog.quota import EVICTED_TO, QuotaAction
-from messaging.policies.texts import size_text
+from messaging.policies.texts import counted, singular, size_text
 
 Values = Mapping[str, Any]  # policy -> the value that would be in force
 
@@ -78,13 +78,14 @@ def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[Po
         if before[policy] == limit or not limit or count < limit + (things != DELAYED):
             continue
         noun, level, name = things.replace("_", " "), facts.scope, facts.name
+        counted_all = counted(count, singular(noun))
         if things == DELAYED:
-            sentence = f"{count:,} {noun} of {level} {name} would stay, and another would be refused when it is published"
+            sentence = f"{counted_all} of {level} {name} would stay, and another would be refused when it is published"
         elif things in ("producers", "consumers", "connections"):
             over = count - limit
-            sentence = f"{over:,} of {count:,} {noun} of {level} {name} would be refused when connecting again"
+            sentence = f"{over:,} of {counted_all} of {level} {name} would be refused when connecting again"
         else:
-            sentence = f"{count:,} {noun} of {level} {name} would stay, and no other could be created"
+            sentence = f"{counted_all} of {level} {name} would stay, and no other could be created"
         shared.append(PolicyEffect(policy, "", "", count - limit, sentence))
     return shared
 
@@ -102,18 +103,11 @@ def effects(facts: TopicFacts, before: Values, after: Values) -> list[PolicyEffe
     return [PolicyEffect(policy, facts.topic, *told) for told, policy in policies.items()]
 
 
-NOUNS = ("producer", "consumer", "subscription", "connected producer", "delayed message")
-
-
-def _things(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _too_many(count: int, limit: int, noun: str, subscription: str = "") -> tuple[int, str] | None:
     if not limit or count <= limit:
         return None
     over = count - limit
-    refused = f"{_things(over, noun)} of {count:,} would be refused when connecting again"
+    refused = f"{counted(over, noun)} of {count:,} would be refused when connecting again"
     return over, f"{refused} to subscription {subscription}" if subscription else refused
 
 
@@ -138,7 +132,7 @@ def _consumers_of_each(facts: TopicFacts, before: Values, after: Values) -> Foun
 def _subscriptions(facts: TopicFacts, before: Values, after: Values) -> Found:
     limit, durable = after["max_subscriptions_per_topic"], sum(subscription.durable for subscription in facts.subscriptions)
     if limit and durable > limit:
-        yield "", durable - limit, f"{_things(durable, 'subscription')} would stay, and no other could be created"
+        yield "", durable - limit, f"{counted(durable, 'subscription')} would stay, and no other could be created"
 
 
 def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -146,7 +140,7 @@ def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
     for subscription in facts.subscriptions:
         connected = len(subscription.unacked_by_consumer)
         if allowed and subscription.kind not in allowed and connected:
-            of_kind = _things(connected, " ".join((subscription.kind, "consumer")))
+            of_kind = counted(connected, " ".join((subscription.kind, "consumer")))
             yield (
                 subscription.name,
                 connected,
@@ -157,7 +151,7 @@ def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
 def _encryption(facts: TopicFacts, before: Values, after: Values) -> Found:
     count = facts.unencrypted_producers
     if after["encryption_required"] and count:
-        yield "", count, f"{_things(count, 'producer')} that do not encrypt would be closed and refused"
+        yield "", count, f"{counted(count, 'producer')} that do not encrypt would be closed and refused"
 
 
 def _unacked_of_consumer(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -170,7 +164,7 @@ def _unacked_of_consumer(facts: TopicFacts, before: Values, after: Values) -> Fo
             yield (
                 subscription.name,
                 consumers,
-                f"{_things(consumers, 'consumer')} of subscription {subscription.name} would be sent nothing until they "
+                f"{counted(consumers, 'consumer')} of subscription {subscription.name} would be sent nothing until they "
                 "acknowledge",
             )
 
@@ -182,8 +176,8 @@ def _unacked_of_subscription(facts: TopicFacts, before: Values, after: Values) -
             yield (
                 subscription.name,
                 subscription.unacked_messages,
-                f"subscription {subscription.name} has {subscription.unacked_messages:,} unacknowledged messages and would be "
-                "sent nothing more",
+                f"subscription {subscription.name} has {counted(subscription.unacked_messages, 'unacknowledged message')} and "
+                "would be sent nothing more",
             )
 
 
@@ -219,15 +213,15 @@ def _quota_age(facts: TopicFacts, before: Values, after: Values) -> Found:
 def _refused(facts: TopicFacts, why: str) -> str:
     if not facts.producers:
         return f"publishing would be refused: {why}"
-    return f"publishing would be refused: {why}; {_things(facts.producers, 'connected producer')} would be closed"
+    return f"publishing would be refused: {why}; {counted(facts.producers, 'connected producer')} would be closed"
 
 
 def _ttl(facts: TopicFacts, before: Values, after: Values) -> Found:
     for subscription in facts.subscriptions:
         if subscription.expired_entries:
             count = subscription.expired_entries
-            entries = "1 unacknowledged entry" if count == 1 else f"{count:,} unacknowledged entries"
-            yield subscription.name, count, f"{entries} of subscription {subscription.name} would expire"
+            expired = counted(count, "unacknowledged entry")
+            yield subscription.name, count, f"{expired} of subscription {subscription.name} would expire"
 
 
 def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -244,7 +238,7 @@ def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
             yield (
                 subscription.name,
                 subscription.delayed_entries,
-                f"{_things(subscription.delayed_entries, 'delayed message')} of {subscription.name} would be sent now",
+                f"{counted(subscription.delayed_entries, 'delayed message')} of {subscription.name} would be sent now",
             )
 
 
@@ -252,7 +246,7 @@ def _given_delay(policy: str, without: str) -> Callable[[TopicFacts, Values, Val
     def effect(facts: TopicFacts, before: Values, after: Values) -> Found:
         if facts.producers and after["delayed_delivery"] and (policy == _FIXED or not after[_FIXED]):
             outcome = f"wait {after[policy]:,} ms" if after[policy] else without
-            what = f"what {_things(facts.producers, 'connected producer')} would publish"
+            what = f"what {counted(facts.producers, 'connected producer')} would publish"
             if policy != _FIXED:
                 what = f"{what} without a delivery time"
             yield "", facts.producers, f"{what} would {outcome}; what is stored keeps its time"
@@ -270,7 +264,7 @@ def _slower(policy: str, what: str) -> Callable[[TopicFacts, Values, Values], Fo
         limit = after[policy] / after.get(policy.replace("_messages", "_period_s"), 1)
         rate = facts.publish_rate if policy.startswith("publish") else facts.dispatch_rate
         if 0 < limit < rate:
-            yield "", int(rate - limit), f"{rate:,.0f} messages a second {what} now; {limit:,.0f} would be"
+            yield "", int(rate - limit), f"{counted(round(rate), 'message')} a second {what} now; {limit:,.0f} would be"
 
     return effect
 

@@ -15,6 +15,7 @@ from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.limits.rate_limits import NO_WAITS, LevelLimiter, Waits
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
+from messaging.policies.texts import counted
 from messaging.storage.ledger_store import Position
 from messaging.times import time_text
 
@@ -134,7 +135,9 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     stuck = [finding for consumer in receivers(subscription) if (finding := why_not_sent(consumer, at)) is not None]
     if subscription.unacked.blocked:
         unacked, limit = subscription.unacked.messages, subscription.unacked.subscription_max
-        text = f"All consumers together hold {unacked} unacknowledged messages; delivery stopped at the limit of {limit}."
+        text = (
+            f"All consumers together hold {counted(unacked, 'unacknowledged message')}; delivery stopped at the limit of {limit}."
+        )
         return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
     if len(stuck) == len(receivers(subscription)):
         return _nobody_ready(stuck, at)
@@ -172,7 +175,7 @@ def why_not_sent(consumer: Consumer, at: Position | None) -> Finding | None:
         return Finding(Reason.NOT_READING, f"Consumer {name} does not read its connection.", consumer.name, position=at)
     if consumer.blocked:
         limit = consumer.unacked.consumer_max
-        text = f"Consumer {name} holds {consumer.unacked_messages} unacknowledged messages; its limit is {limit}."
+        text = f"Consumer {name} holds {counted(consumer.unacked_messages, 'unacknowledged message')}; its limit is {limit}."
         return Finding(Reason.CONSUMER_LIMIT, text, consumer.name, position=at)
     if consumer.permits <= 0:
         return Finding(Reason.NO_PERMITS, f"Consumer {name} has not asked for more messages.", consumer.name, position=at)
@@ -239,7 +242,10 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
     if dead:
         letters = subscription.dead_letters
         error = "" if letters is None else letters.last_error
-        text = f"{dead} entries that were redelivered too often wait to be moved to the dead-letter topic"
+        what = (
+            "1 entry that was redelivered too often waits" if dead == 1 else f"{dead} entries that were redelivered too often wait"
+        )
+        text = f"{what} to be moved to the dead-letter topic"
         text = f"{text}: {error}." if error else f"{text}."
         findings.insert(0 if error else len(findings), Finding(Reason.DEAD_LETTERS, text))
     return findings or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
@@ -254,7 +260,7 @@ def _delayed(count: int, state: DeliveryState) -> Finding:
         parts.append(f"The next is not due before {time_text(until_ms)}.")
     parts.append(f"The TTL expires what was stored {ttl_s} s ago, due or not." if ttl_s else "No TTL expires them.")
     if quota >= 0:
-        parts.append(f"They count for the backlog quota of {quota} bytes.")
+        parts.append(f"They count for the backlog quota of {counted(quota, 'byte')}.")
     return Finding(Reason.DELAYED, " ".join(parts), until_ms=until_ms)
 
 
@@ -287,9 +293,9 @@ def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
 def rate_sentence(limiter: LevelLimiter, what: str) -> str:
     """`what` is "Delivery is", say."""
     messages, size_bytes = limiter.limit
-    amount = f"{messages:,g} messages" if messages else f"{size_bytes:,g} bytes"
+    amount = counted(messages, "message") if messages else counted(size_bytes, "byte")
     if messages and size_bytes:
-        amount = f"{messages:,g} messages and {size_bytes:,g} bytes"
+        amount = ", ".join((counted(messages, "message"), counted(size_bytes, "byte")))
     return f"{what} at the limit of the {limiter.level}: {limiter.policy} allows {amount} a second."
 
 

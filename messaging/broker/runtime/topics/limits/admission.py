@@ -20,6 +20,7 @@ from messaging.errors import (
     QuotaExceeded,
     SubscriptionNotFound,
 )
+from messaging.policies.texts import counted
 from messaging.protocol.names import TopicName
 
 Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
@@ -41,7 +42,9 @@ def check_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     limit = _limit(topic, "max_producers_per_topic")
     if limit.most and (count := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
-        raise ProducerBusy(f"topic {topic.text} has {count} producers, which is {limit.text}: close one, or raise it there")
+        raise ProducerBusy(
+            f"topic {topic.text} has {counted(count, 'producer')}, which is {limit.text}: close one, or raise it there"
+        )
 
 
 def check_spend_cap(topic: TopicContext) -> None:
@@ -69,15 +72,18 @@ def check_consumer(topic: TopicContext, subscription: Subscription, kind: Subscr
         )
     limit = _limit(topic, "max_consumers_per_subscription")
     if limit.most and (count := len(subscription.consumers)) >= limit.most:
+        consumers = counted(count, "consumer")
         raise ConsumerBusy(
-            f"subscription {subscription.name!r} has {count} consumers, which is {limit.text}: close one, or raise it there"
+            f"subscription {subscription.name!r} has {consumers}, which is {limit.text}: close one, or raise it there"
         )
     limit = _limit(topic, "max_consumers_per_topic")
     if (
         limit.most
         and (count := sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values())) >= limit.most
     ):
-        raise ConsumerBusy(f"topic {topic.text} has {count} consumers, which is {limit.text}: close one, or raise it there")
+        raise ConsumerBusy(
+            f"topic {topic.text} has {counted(count, 'consumer')}, which is {limit.text}: close one, or raise it there"
+        )
 
 
 def check_subscribe_rate(
@@ -100,9 +106,8 @@ def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
     limit, subscriptions = _limit(topic, "max_subscriptions_per_topic"), topic.subscriptions.table.values()
     if limit.most and (count := sum(subscription.durable for subscription in subscriptions) + being_created) >= limit.most:
-        raise PreconditionFailed(
-            f"topic {topic.text} has {count} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
-        )
+        there = counted(count, "subscription")
+        raise PreconditionFailed(f"topic {topic.text} has {there}, which is {limit.text}: delete an unused one, or raise it there")
 
 
 def check_subscription_count(topic: TopicContext) -> None:
@@ -110,7 +115,7 @@ def check_subscription_count(topic: TopicContext) -> None:
     limit = _limit(topic, "max_subscriptions_per_topic")
     if limit.most and (count := len(topic.subscriptions.table)) >= limit.most:
         raise PreconditionFailed(
-            f"topic {topic.text} has {count} subscriptions, which is {limit.text}: close one, or raise it there"
+            f"topic {topic.text} has {counted(count, 'subscription')}, which is {limit.text}: close one, or raise it there"
         )
 
 

@@ -10,6 +10,7 @@ from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.clock import boottime_ms
 from messaging.errors import ConsumerBusy, PreconditionFailed, ProducerBusy
+from messaging.policies.texts import counted
 from messaging.protocol.names import TopicName
 
 
@@ -71,8 +72,9 @@ def _reached(
         policy = f"max_{things}_per_{level}"
         limit, set_at = services.policies.resolved(policy, name)
         if limit and (count := count_of(level, whose)) + more > limit:
-            why = f"{level} {whose} has {count} {things}, which is {policy} = {limit}, set on the {set_at}"
+            there = counted(count, things.removesuffix("s"))
+            why = f"{level} {whose} has {there}, which is {policy} = {limit}, set on the {set_at}"
             if more > 1:
-                why = f"{level} {whose} has {count} {things}, {more} more would exceed {policy} = {limit}, set on the {set_at}"
+                why = f"{level} {whose} has {there}, {more} more would exceed {policy} = {limit}, set on the {set_at}"
             return f"{why}: {remedy}, or raise it there"
     return ""

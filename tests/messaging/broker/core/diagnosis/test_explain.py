@@ -142,7 +142,7 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     assert finding.sentence.startswith("3 delayed messages wait for their delivery time. The next is not due before 2026-")
     assert finding.sentence.endswith(". No TTL expires them.")
     (finding,) = explain(world.subscriptions["s"], DeliveryState(message_ttl_s=3600, backlog_quota_bytes=1 << 20))
-    text = "The TTL expires what was stored 3600 s ago, due or not. They count for the backlog quota of 1048576 bytes."
+    text = "The TTL expires what was stored 3600 s ago, due or not. They count for the backlog quota of 1,048,576 bytes."
     assert finding.sentence == f"3 delayed messages wait for their delivery time. {text}"
     world.publish([None])
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]

@@ -91,7 +91,7 @@ async def test_policy_max_consumers_per_tenant_counts_all_its_namespaces(world: 
     await set_policies(world, max_consumers_per_tenant=1)
     client = await world.connected("owner")
     assert await subscribed(client, ELSEWHERE, 1) == "SUCCESS"
-    assert (await subscribed(client, HERE, 2)).startswith("ConsumerBusy: tenant acme has 1 consumers")
+    assert (await subscribed(client, HERE, 2)).startswith("ConsumerBusy: tenant acme has 1 consumer,")
     with pytest.raises(Exception, match="max_consumers_per_tenant = 1"):
         await world.sessions.open_consumer(Principal("admin"), HERE, "ws", "Shared", "latest", True, None, Inbox())
 
