@@ -19,6 +19,7 @@ from messaging.permissions.model import user_role
 from messaging.permissions.roles import BUILT_IN
 from tenants.actions.members import remove_member
 from tenants.models import CustomRole, Membership
+from workers.made.kinds import KINDS
 from workers.made.reading import MadePage, before_the_log, read_made
 
 MADE_A_PAGE = 50
@@ -93,14 +94,16 @@ def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def _staying(request: ConsoleRequest, tenant: str, person: str) -> list[str]:
-    found = read_made(request.actor, tenant, user_role(person), limit=MADE_NAMED)
+    """Keys and what else gives rights come first, in the order of `KINDS`."""
+    found = read_made(request.actor, tenant, user_role(person), limit=MADE_A_PAGE)
     if not found.items and found.following:
         return [gettext("Nothing of what they made lately goes on.")]
     if not found.items:
         return [gettext("They made nothing that goes on.")]
-    rows = [made_row(tenant, item.kind, item.thing) for item in found.items]
-    named = [gettext("{kind}: {name}").format(kind=row.kind, name=row.name) for row in rows]
-    more = [gettext("And more: their page lists all of it.")] if found.following else []
+    order = [kind.name for kind in KINDS]
+    rows = [made_row(tenant, item.kind, item.thing) for item in sorted(found.items, key=lambda item: order.index(item.kind))]
+    named = [gettext("{kind}: {name}").format(kind=row.kind, name=row.name) for row in rows[:MADE_NAMED]]
+    more = [gettext("And more: their page lists all of it.")] if found.following or len(rows) > MADE_NAMED else []
     return [gettext("What they made goes on without them:"), *named, *more]
 
 

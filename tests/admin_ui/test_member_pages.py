@@ -89,9 +89,9 @@ def test_keys_invitations_and_mails_of_who_left_are_marked(browse: Browse, made:
         "/tenants/acme/keys": "no member any more",
         f"/tenants/acme/keys/{key.id}": "no member any more",
         "/tenants/acme/people": "may not invite any more",
-        "/tenants/acme/reports": "No mail goes there any more",
-        "/tenants/acme/budgets": "No mail goes there any more",
-        "/tenants/acme/alerts": "No mail goes there any more",
+        "/tenants/acme/reports": "No mail goes to these addresses any more",
+        "/tenants/acme/budgets": "No mail goes to these addresses any more",
+        "/tenants/acme/alerts": "No mail goes to these addresses any more",
     }
     assert [path for path, mark in marked.items() if mark in text(owner, path)] == []
     invitations = "/api/v1/tenants/acme/invitations"
