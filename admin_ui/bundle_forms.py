@@ -29,7 +29,7 @@ _HASH = re.compile(r"0x[0-9a-fA-F]{1,8}")
 
 
 class SplitForm(forms.Form):
-    way = forms.ChoiceField(label="Cut")
+    way = forms.ChoiceField(label="How to split")
     hashes = forms.CharField(
         label="Hashes",
         required=False,

@@ -64,7 +64,10 @@ BUSY: dict[str, object] = {  # as much as there is to say of each
 }
 
 
-@pytest.mark.parametrize("path", [f"{NAMESPACE}/topics/placed", NAMESPACE, "/tenants/acme/keys", "/platform"])
+@pytest.mark.parametrize(
+    "path",
+    [f"{NAMESPACE}/topics/placed", NAMESPACE, f"{NAMESPACE}/bundles", "/tenants/acme/keys", "/platform", "/platform/brokers"],
+)
 def test_no_table_is_cut_off(visit: Callable[..., Page], broker: ConsoleBroker, path: str) -> None:
     broker.stats[PLACED] = BUSY
     page = visit("superuser", path)
