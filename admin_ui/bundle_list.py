@@ -30,13 +30,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class BundleRow:
-    """`load` None: what it does is not known."""
+    """`load` None: what it does is not known. `unloads`: whether it can be unloaded now."""
 
     namespace: str
     bundle: str
     broker_id: str
     load: BundleLoad | None
     state: State | None = None
+    unloads: bool = True
 
     @property
     def tenant(self) -> str:
@@ -74,7 +75,9 @@ class Placement:
         load = self._loads.get((owner.broker_id, owner.bundle))
         if load is None and (self.answers(owner.broker_id) or not owner.broker_id):
             load = _quiet(owner)
-        return BundleRow(owner.namespace, owner.bundle, owner.broker_id, load, self._state(owner))
+        return BundleRow(
+            owner.namespace, owner.bundle, owner.broker_id, load, self._state(owner), owner.live and not owner.draining
+        )
 
     @cached_property
     def _loads(self) -> dict[tuple[str, str], BundleLoad]:
