@@ -1,4 +1,5 @@
-"""Pages of the console by axe, light and wide or dark and on a phone: they are found as people find them, by their links.
+"""Pages of the console by axe, light and wide or dark and on a phone: they are found as people find them, by their links. What each
+takes before it is seen is looked at on the way.
 
 Two dozen, drawn from a seed; `make accessibility` looks at every page, in both ways.
 """
@@ -14,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.admin_ui.browser.accessibility import problems
+from tests.admin_ui.browser.budgets import PAINT_MS_MAX, Budgets
 from tests.admin_ui.browser.crawl import PAGES, ROUTES_MIN, STARTS, Crawl, furnish
 from tests.admin_ui.console_broker import ConsoleBroker
 
@@ -37,9 +39,11 @@ def test_pages_that_links_lead_to_are_accessible(visit: Callable[..., Page], bro
     page = visit("superuser", "/now", color_scheme="light", viewport=WIDE)
     furnish(broker)
     found: dict[str, list[str]] = {}
+    budgets = Budgets()
     looks: list[tuple[Literal["light", "dark"], ViewportSize]] = [("light", WIDE), ("dark", PHONE)]
 
     def look(page: Page, address: str) -> None:
+        budgets.look(page, address)
         for scheme, viewport in looks[:LOOKS]:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(viewport)
@@ -58,4 +62,5 @@ def test_pages_that_links_lead_to_are_accessible(visit: Callable[..., Page], bro
     page.wait_for_url("**/sign-in")
     look(page, "/sign-in")
     assert found == {}, json.dumps(found, indent=1)
+    assert budgets.passed == {} and budgets.paint_ms < PAINT_MS_MAX
     assert len(crawl.visited) >= (PAGES_MAX or ROUTES_MIN), f"links lead to few pages; not to {sorted(PAGES - set(crawl.visited))}"
