@@ -11,7 +11,7 @@ from messaging.adminrpc.methods import (
     TOPICS_PARTITIONED_STATS,
     TOPICS_STATS,
 )
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.errors import PreconditionFailed
 from messaging.protocol.names import TopicName
 
@@ -23,7 +23,7 @@ def measured(rpc: TypedCalls, topic: TopicName, partitions: int) -> Any:
 
     if not topic.persistent:
         raise PreconditionFailed(f"{topic} is not persistent: how its producers batch is not known; give their traffic instead")
-    asked = TopicRef(topic=str(topic))
+    asked = StatsAsked(topic=str(topic))
     stats = rpc.call(TOPICS_PARTITIONED_STATS if partitions else TOPICS_STATS, asked).stats
     rate, bytes_per_s = float(stats["msgRateIn"]), float(stats["msgThroughputIn"])
     if not (rate > 0 and bytes_per_s > 0):

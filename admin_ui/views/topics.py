@@ -17,7 +17,7 @@ from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_mes
 from admin_ui.topic_stats import TopicView, topic_lists, topic_view
 from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
-from messaging.adminrpc.topics import PartitionsGet, TopicRef
+from messaging.adminrpc.topics import PartitionsGet, StatsAsked
 from messaging.errors import InvalidName, MagnetarError, NotFound
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
@@ -43,9 +43,9 @@ def look(name: TopicName) -> dict[str, Any]:
         partitions = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name)))).partitions
         if partitions:
             found["partitions"] = partitions
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, StatsAsked(topic=str(name))))
         else:
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, TopicRef(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, StatsAsked(topic=str(name))))
         found["stats"] = topic_view(answer.stats)
     except NotFound:
         raise Http404 from None

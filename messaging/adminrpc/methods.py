@@ -109,6 +109,7 @@ from messaging.adminrpc.topics import (
     PartitionsUpdate,
     SearchResult,
     Stats,
+    StatsAsked,
     TerminatedPartitions,
     TopicCreate,
     TopicDelete,
@@ -166,12 +167,12 @@ TOPICS_CREATE_MISSING_PARTITIONS = Method("topics.create_missing_partitions", To
 TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties)
 TOPICS_CHANGE_PROPERTIES = Method("topics.change_properties", TopicPropertiesChange, TopicProperties)
 TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer)
-TOPICS_STATS = Method("topics.stats", TopicRef, Stats, long_read=True)
+TOPICS_STATS = Method("topics.stats", StatsAsked, Stats, long_read=True)
 TOPICS_EXPLAIN = Method("topics.explain", TopicExplain, TopicExplained, long_read=True)
 # Those that alerts are about, without loading a topic that was unloaded.
 TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats)
 TOPICS_INTERNAL_STATS = Method("topics.internal_stats", TopicRef, Stats, long_read=True)
-TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", TopicRef, Stats, long_read=True, thousands=True)
+TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", StatsAsked, Stats, long_read=True, thousands=True)
 TOPICS_PARTITIONED_INTERNAL_STATS = Method("topics.partitioned_internal_stats", TopicRef, Stats, long_read=True, thousands=True)
 # What is stored of a topic, or of each partition.
 TOPICS_INTERNAL_INFO = Method("topics.internal_info", TopicRef, Stats, long_read=True)

@@ -14,6 +14,12 @@ class TopicRef(Request, kw_only=True):
     topic: fields.Topic  # full name
 
 
+class StatsAsked(TopicRef, kw_only=True):
+    """`subscriptions`: only these have figures of their own, without ages, and what is added up is of these; none: all do."""
+
+    subscriptions: fields.SubscriptionsShown = []
+
+
 class TopicsAsked(Request, kw_only=True):
     topics: fields.Topics  # full names
 

@@ -8,7 +8,7 @@ from typing import Any
 from messaging.adminrpc.methods import RECYCLE_BIN_LIST, TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_STATS
 from messaging.adminrpc.recycle_bin import RecycleBinList
 from messaging.adminrpc.recycle_bin import Recycled as RecycledTopic
-from messaging.adminrpc.topics import TopicRef, TopicsList
+from messaging.adminrpc.topics import StatsAsked, TopicsList
 from messaging.errors import Conflict, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_namespace
@@ -28,7 +28,7 @@ PAGE_TOPICS = 1_000
 
 def topic_counts(topic: TopicName, partitions: int) -> Counts:
     """What a topic has. Raises `TopicNotFound`, `NotReady`."""
-    asked = TopicRef(topic=str(topic))
+    asked = StatsAsked(topic=str(topic))
     method = TOPICS_PARTITIONED_STATS if partitions else TOPICS_STATS
     stats = broker.rpc().call(method, asked).stats
     subscriptions: dict[str, Any] = stats.get("subscriptions") or {}

@@ -22,7 +22,7 @@ from messaging.adminrpc.methods import (
     TOPICS_TERMINATE_PARTITIONS,
     TOPICS_UPDATE_PARTITIONS,
 )
-from messaging.adminrpc.topics import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
+from messaging.adminrpc.topics import MessageIdAnswer, PartitionsGet, PartitionsUpdate, StatsAsked, TopicPropertiesChange, TopicRef
 from messaging.errors import Conflict, InvalidName, InvalidValue, NotAcceptable, NotAllowed, TopicNotFound
 from messaging.protocol.bundles import bundle_of
 from messaging.protocol.names import NON_PERSISTENT, TopicName
@@ -183,7 +183,7 @@ def _change_properties(request: HttpRequest, change: TopicPropertiesChange) -> N
 
 
 def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return _without(request, broker.rpc().call(TOPICS_STATS, TopicRef(topic=str(existing(parts)))).stats)
+    return _without(request, broker.rpc().call(TOPICS_STATS, StatsAsked(topic=str(existing(parts)))).stats)
 
 
 def _with_values(stats: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _partitioned_internal_stats(request: HttpRequest, **parts: str) -> dict[str,
 
 
 def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    stats = broker.rpc().call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(existing(parts)))).stats
+    stats = broker.rpc().call(TOPICS_PARTITIONED_STATS, StatsAsked(topic=str(existing(parts)))).stats
     if request.GET.get("perPartition", "true").lower() == "false":
         stats = {**stats, "partitions": {}}
     return _without(request, stats)

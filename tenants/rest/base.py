@@ -81,12 +81,16 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     return Response({"items": [show(row) for row in chosen[:limit]], "next": following})
 
 
-def page_of_names(request: Request, names: list[str], show: Any) -> Response:
+def names_of_page(request: Request, names: list[str]) -> tuple[list[str], str | None]:
+    """Those of the page that is asked for, and its `next`."""
     limit, after = limit_of(request), after_of(request)
-    following = [name for name in sorted(names) if name > after]
-    return Response(
-        {"items": [show(name) for name in following[:limit]], "next": following[limit - 1] if len(following) > limit else None}
-    )
+    following = sorted(name for name in names if name > after)
+    return following[:limit], following[limit - 1] if len(following) > limit else None
+
+
+def page_of_names(request: Request, names: list[str], show: Any) -> Response:
+    shown, following = names_of_page(request, names)
+    return Response({"items": [show(name) for name in shown], "next": following})
 
 
 def id_after(request: Request) -> str:

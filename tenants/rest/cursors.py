@@ -31,7 +31,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.errors import InvalidValue, NotFound, SubscriptionNotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
@@ -42,7 +42,7 @@ from tenants.actions.topics import topic_resource
 from tenants.masking import require_unmasked
 from tenants.names import MessageId, message_of, subscription_of
 from tenants.rest import message_shapes as shapes
-from tenants.rest.base import View, page_of_names
+from tenants.rest.base import View, names_of_page
 from tenants.rest.namespaces import found_topic
 from tenants.rest.outcome import Outcome, outcome_of_move
 from tenants.rest.schema import FORCE, PAGE, describe, page_of
@@ -52,9 +52,10 @@ _NAMED = {"latest": (_LATEST, _LATEST), "earliest": (-1, -1)}
 PEEKED_MAX = 100  # a call of the broker each
 
 
-def _stats_of(topic: TopicName, partitions: int) -> dict[str, dict[str, object]]:
+def _stats_of(topic: TopicName, partitions: int, names: list[str]) -> dict[str, dict[str, object]]:
+    """Of these subscriptions."""
     method = TOPICS_PARTITIONED_STATS if partitions else TOPICS_STATS
-    return broker.rpc().call(method, TopicRef(topic=str(topic))).stats.get("subscriptions") or {}
+    return broker.rpc().call(method, StatsAsked(topic=str(topic), subscriptions=names)).stats.get("subscriptions") or {}
 
 
 def _shown(name: str, stats: dict[str, dict[str, object]]) -> shapes.SubscriptionShape:
@@ -91,8 +92,9 @@ class Subscriptions(View):
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
         names = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions
-        stats = _stats_of(topic, partitions) if names else {}
-        return page_of_names(request, names, lambda name: _shown(name, stats))
+        shown, following = names_of_page(request, names)
+        stats = _stats_of(topic, partitions, shown) if shown else {}
+        return Response({"items": [_shown(name, stats) for name in shown], "next": following})
 
     @describe("Create a subscription", Outcome, shapes.NewSubscription, 201)
     def post(self, request: Request, **parts: str) -> Response:
@@ -119,7 +121,7 @@ class SubscriptionOne(View):
         name = subscription_of(subscription)
         if name not in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions:
             raise SubscriptionNotFound(f"subscription {name!r} of {topic} does not exist")
-        return Response(_shown(name, _stats_of(topic, partitions)))
+        return Response(_shown(name, _stats_of(topic, partitions, [name])))
 
     @describe("Delete a subscription", None, status=204, parameters=[FORCE], dry_run=True)
     def delete(self, request: Request, subscription: str, **parts: str) -> Response:

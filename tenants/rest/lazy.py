@@ -38,6 +38,11 @@ class LazyView:
         return {method: getattr(self.cls, method.lower()).query_parameters for method in self.methods}
 
     @property
+    def summaries(self) -> dict[str, str]:
+        """By method, what it does."""
+        return {method: getattr(self.cls, method.lower()).summary for method in self.methods}
+
+    @property
     def bodies(self) -> list[Any]:
         """What its handlers are given: a struct, a schema by media type, or None."""
         return [getattr(self.cls, method.lower()).body for method in self.methods]

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from messaging.adminrpc.methods import TOPICS_PAGE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
-from messaging.adminrpc.topics import PartitionsGet, TopicRef, TopicsPageAsked
+from messaging.adminrpc.topics import PartitionsGet, StatsAsked, TopicsPageAsked
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
@@ -170,6 +170,6 @@ class Stats(View):
     @describe("Statistics of a topic: rates, backlog, subscriptions, clients", shapes.TopicStats)
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
-        asked = TopicRef(topic=str(topic))
+        asked = StatsAsked(topic=str(topic))
         answer = broker.rpc().call(TOPICS_PARTITIONED_STATS, asked) if partitions else broker.rpc().call(TOPICS_STATS, asked)
         return Response(shapes.TopicStats(stats=answer.stats))

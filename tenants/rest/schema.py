@@ -104,6 +104,7 @@ def describe(
         operation = decorate(handler)
         operation.query_parameters = frozenset(parameter.name for parameter in parameters)  # type: ignore[attr-defined]
         operation.body = body  # type: ignore[attr-defined]
+        operation.summary = summary  # type: ignore[attr-defined]
         return operation
 
     return described

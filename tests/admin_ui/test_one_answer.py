@@ -14,7 +14,7 @@ from admin_ui import platform_view
 from controlplane.cli.remote.topics import explained
 from messaging.adminrpc.diagnosis import SubscriptionExplain, TopicExplain
 from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN, TOPICS_STATS
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.core.diagnosis.problems import Sign
 from messaging.broker.runtime.admin import fewer_copies, live
 from messaging.broker.runtime.problems import topic_signs
@@ -84,7 +84,7 @@ def says(world: ConsoleBroker, browse: Browse) -> Callable[..., None]:
 @pytest.fixture
 def topic(world: ConsoleBroker) -> Topic:
     """With a subscription that nothing is the matter with."""
-    world.perform(TOPICS_STATS, TopicRef(topic=NAME))
+    world.perform(TOPICS_STATS, StatsAsked(topic=NAME))
     loaded = world.real.service.topics.loaded[NAME]
     world.real.run(loaded.subscriptions.create("billing", EARLIEST))
     return loaded
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_subscription(
     assert explained({"problems": [{"sentence": told.problems[0].sentence, "remedy": "remedy"}], "sentence": told.sentence}) == [
         f"{sign.sentence} To do: remedy."
     ]
-    stats = world.perform(TOPICS_STATS, TopicRef(topic=NAME)).stats
+    stats = world.perform(TOPICS_STATS, StatsAsked(topic=NAME)).stats
     assert stats["subscriptions"]["billing"]["problems"] == [kind] and stats["problems"] == []
     look(world)
     assert world.real.service.problems.worst_of(NAME) == kind
@@ -133,7 +133,7 @@ def test_what_is_wrong_with_a_topic(
         monkeypatch.setattr(topic_signs, "signs_of_topic", lambda **_: [sign])
     told = world.perform(TOPICS_EXPLAIN, TopicExplain(topic=NAME))
     assert [each.kind for each in told.problems] == [kind]
-    assert world.perform(TOPICS_STATS, TopicRef(topic=NAME)).stats["problems"] == [kind]
+    assert world.perform(TOPICS_STATS, StatsAsked(topic=NAME)).stats["problems"] == [kind]
     look(world)
     assert kind is Kind.FEWER_COPIES or service.problems.worst_of(NAME) == kind
     says(kind, "/now")

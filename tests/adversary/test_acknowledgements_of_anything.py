@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position
@@ -112,7 +112,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     subscription = topic.subscriptions.table["s"]
     assert subscription.backlog_entries == 0 and subscription.entries_lost == 1
     assert subscription.cursor.mark_delete == topic.ledger_list.last
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert stats["subscriptions"]["s"]["unreadableEntries"] == 1
     await client.quiet()
     after = await make_world(after=world)

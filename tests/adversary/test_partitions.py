@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.subscriptions import SubscriptionCreate
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicDelete
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Unavailable
@@ -287,4 +287,4 @@ async def test_stats_and_unload_of_a_topic_that_is_being_deleted_say_so(grown: B
     await grown.meta.cas_partitioned(grown.service.storage.fence, replace(partitioned, deleting=True))
     for ask in (grown.admin.topic_stats.partitioned_stats, grown.admin.topics.unload, grown.admin.topics.truncate):
         with pytest.raises(TopicNotFound, match="is being deleted"):
-            await ask(TopicRef(topic=TOPIC))
+            await ask(StatsAsked(topic=TOPIC))

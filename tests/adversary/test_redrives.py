@@ -17,7 +17,7 @@ from messaging.adminrpc.methods import (
 )
 from messaging.adminrpc.redrive import RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import SubscriptionCreate
-from messaging.adminrpc.topics import TopicDelete, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicDelete
 from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from messaging.permissions.model import tenant_role
 from tests.support.brokers.memory_broker import MemoryBroker
@@ -71,7 +71,7 @@ def move(broker: MemoryBroker, positions: list[list[int]], **fields: Any) -> Red
 
 def stats(broker: MemoryBroker, topic: str) -> dict[str, Any]:
     with broker.called_by("web"):
-        return dict(broker.call(TOPICS_STATS, TopicRef(topic=topic)).stats)
+        return dict(broker.call(TOPICS_STATS, StatsAsked(topic=topic)).stats)
 
 
 def stored(broker: MemoryBroker, topic: str) -> int:

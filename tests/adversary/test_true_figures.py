@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.topics.backlog import age as oldest
 from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def stats(world: BrokerWorld, topic: str = TOPIC) -> dict[str, Any]:
-    return (await world.admin.topic_stats.stats(TopicRef(topic=topic))).stats
+    return (await world.admin.topic_stats.stats(StatsAsked(topic=topic))).stats
 
 
 async def client_of(world: BrokerWorld, *topics: str, **fields: Any) -> RawClient:
@@ -268,7 +268,7 @@ async def test_a_partitioned_topic_has_its_producers_and_consumers(world: Broker
             await send(client, 10, producer_id=producer_id)
     clock.beat(world)
     await world.service.topics.unload(parse_topic(f"{base}-partition-2"))
-    topic_stats = (await world.admin.topic_stats.partitioned_stats(TopicRef(topic=base))).stats
+    topic_stats = (await world.admin.topic_stats.partitioned_stats(StatsAsked(topic=base))).stats
     publisher, subscription, consumer = only(topic_stats)
     assert [publisher["producerName"], consumer["consumerName"]] == ["p", "c"]
     assert publisher["msgRateIn"] == consumer["msgRateOut"] == subscription["msgRateOut"] == topic_stats["msgRateIn"] == 20.0

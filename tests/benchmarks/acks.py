@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from messaging.adminrpc.methods import TOPICS_STATS
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 from tests.benchmarks import load, wire
@@ -144,5 +144,5 @@ def ack_frames(ids: list[pb.MessageId], way: Way) -> list[bytes]:
 
 
 def _backlog(broker: RealBroker, topic: str) -> int:
-    stats = broker.rpc.call(TOPICS_STATS, TopicRef(topic=topic)).stats
+    stats = broker.rpc.call(TOPICS_STATS, StatsAsked(topic=topic)).stats
     return sum(int(subscription["msgBacklog"]) for subscription in stats["subscriptions"].values())

@@ -31,6 +31,7 @@ from tests.benchmarks.beside_peer import delayed_peer, dispatch, on_bookies, ope
 from tests.benchmarks.delayed_delivery import delayed
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.hostile import neighbours, shared_slots
+from tests.benchmarks.lists import lists
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
 from tests.benchmarks.producing import producer
@@ -104,6 +105,10 @@ def _listing(order: Order) -> Section:
     return listing.run(order.directory, int(order.topics * min(1.0, order.scale)), max(5, int(60 * order.scale)), order.progress)
 
 
+def _lists(order: Order) -> Section:
+    return lists.run(order.directory, int(lists.ROWS_MAX * order.scale), max(2, int(5 * order.scale)), order.progress)
+
+
 def _rates(order: Order) -> Section:
     return rate_limits.run(order.directory, 10.0 * order.scale, order.progress)
 
@@ -169,6 +174,7 @@ PARTS = {
     "rates": Part(_rates),
     "opening": Part(_opening, needs_peer=True),
     "listing": Part(_listing),
+    "lists": Part(_lists),
     "compaction": Part(_compaction),
     "billing": Part(_billing),
     "delayed": Part(_delayed),

@@ -14,7 +14,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UNLOAD,
     TOPICS_UPDATE_PARTITIONS,
 )
-from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, StatsAsked, TopicCreate, TopicDelete, TopicRef
 from messaging.errors import Conflict, MagnetarError, NotFound
 
 NAMES = 6
@@ -87,7 +87,7 @@ class Partitions:
                 self._finish(rpc, topic, fate.asked, partitions)
                 fate.partitions, fate.asked = fate.asked, None
             if fate.partitions:  # each partition opens
-                rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic=topic))
+                rpc.call(TOPICS_PARTITIONED_STATS, StatsAsked(topic=topic))
                 assert _partitions_of(rpc, topic) == fate.partitions
 
     @staticmethod

@@ -14,7 +14,7 @@ from messaging.adminrpc.methods import (
     TOPICS_STATS,
 )
 from messaging.adminrpc.subscriptions import DeadLetterPolicySet, SubscriptionCreate, SubscriptionRef
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate
 from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks.real_broker import RealBroker
 from tests.support.clients.consuming import id_of, texts
@@ -67,7 +67,7 @@ async def until(broker: RealBroker, goal: int) -> None:
 
 def waiting(broker: RealBroker) -> int:
     """Messages that are not moved yet."""
-    return int(broker.rpc.call(TOPICS_STATS, TopicRef(topic=TOPIC)).stats["subscriptions"]["s"]["msgBacklog"])
+    return int(broker.rpc.call(TOPICS_STATS, StatsAsked(topic=TOPIC)).stats["subscriptions"]["s"]["msgBacklog"])
 
 
 async def test_each_dead_letter_is_in_the_target_once(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicDelete, TopicRef
 from messaging.errors import MagnetarError
 from messaging.limits.sizes import (
     ACK_SET_WORDS_MAX,
@@ -353,7 +353,7 @@ async def administer(visitor: Visitor) -> None:
     of_subscription = of | {"subscription": chance.choice(SUBSCRIPTIONS)}
     properties = {pair.key: pair.value for pair in pairs(chance)}
     asked: list[tuple[Method[Any, Any], Any]] = [
-        (TOPICS_STATS, TopicRef(**of)),
+        (TOPICS_STATS, StatsAsked(**of)),
         (TOPICS_FIGURES, TopicRef(**of)),
         (TOPICS_INTERNAL_STATS, TopicRef(**of)),
         (TOPICS_TRIM, TopicRef(**of)),
@@ -365,7 +365,7 @@ async def administer(visitor: Visitor) -> None:
             TOPICS_CREATE,
             TopicCreate(topic=f"{of['topic']}-parts", partitions=chance.choice([1, 50]), properties=properties),
         ),
-        (TOPICS_PARTITIONED_STATS, TopicRef(topic=f"{of['topic']}-parts")),
+        (TOPICS_PARTITIONED_STATS, StatsAsked(topic=f"{of['topic']}-parts")),
         (TOPICS_DELETE, TopicDelete(topic=chance.choice(TOPICS), force=True)),
         (SCHEMAS_LIST, TopicRef(**of)),
         (DELAYED_COUNTS, TopicRef(**of)),

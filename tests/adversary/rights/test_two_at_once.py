@@ -20,7 +20,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import LiveAsked, PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef, TopicsList
+from messaging.adminrpc.topics import LiveAsked, PartitionsGet, PartitionsUpdate, StatsAsked, TopicCreate, TopicDelete, TopicsList
 from messaging.errors import MagnetarError
 from tests.support.clients.connections import DirectConnection
 from tests.support.worlds.broker_world import BrokerWorld
@@ -32,7 +32,7 @@ Act = Callable[[BrokerWorld], Awaitable[object]]
 
 def on(topic: str, partitioned: bool) -> dict[str, Act]:
     """What can be asked of a topic, by the name of the method. `partitioned` or not, both ways to make and to delete it."""
-    ref, subscription = TopicRef(topic=topic), SubscriptionRef(topic=topic, subscription="s")
+    ref, subscription = StatsAsked(topic=topic), SubscriptionRef(topic=topic, subscription="s")
     about: dict[str, Any] = {"topic": subscription.topic, "subscription": subscription.subscription}
     acts: dict[str, Act] = {
         "create": lambda world: world.admin.topics.create(TopicCreate(topic=topic)),

@@ -11,7 +11,7 @@ from pathlib import Path
 from messaging.adminrpc.base import Answer
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.methods import TOPICS_FIGURES, TOPICS_STATS
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.broker.core.schemas.model import SchemaType
 from messaging.errors import MagnetarError
 from messaging.identity import service_token
@@ -124,8 +124,10 @@ async def _stats(target: Target, count: Count) -> None:
         rpc = AdminRpc(lambda: addresses["rpc_url"], lambda: service_token(settings, "web"), timeout_s=60)
         while True:
             with contextlib.suppress(MagnetarError):
-                method = TOPICS_FIGURES if count.done % 2 else TOPICS_STATS
-                await asyncio.to_thread(rpc.perform, method.answering(Unread), TopicRef(topic=topic))
+                if count.done % 2:
+                    await asyncio.to_thread(rpc.perform, TOPICS_FIGURES.answering(Unread), TopicRef(topic=topic))
+                else:
+                    await asyncio.to_thread(rpc.perform, TOPICS_STATS.answering(Unread), StatsAsked(topic=topic))
             count.done += 1
 
     await asyncio.gather(*(ask() for _ in range(4)))

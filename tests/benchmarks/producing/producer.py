@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from messaging.adminrpc.methods import TOPICS_CREATE, TOPICS_STATS
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate
 from messaging.client.tuning import Traffic, advise
 from tests.benchmarks import processes
 from tests.benchmarks.load import Stalled
@@ -117,7 +117,7 @@ class Bench:
         done = self.run(Order(client, self.url, topic, self.seconds, rate, SIZE_BYTES, options=options))
         broker_s = self.broker.cost().cpu_s - before_s
         names = [f"{topic}-partition-{index}" for index in range(partitions)] if partitions else [topic]
-        stats = [self.broker.rpc.call(TOPICS_STATS, TopicRef(topic=name)).stats for name in names]
+        stats = [self.broker.rpc.call(TOPICS_STATS, StatsAsked(topic=name)).stats for name in names]
         messages = sum(int(each["msgInCounter"]) for each in stats) or 1
         stored = sum(int(each["bytesInCounter"]) for each in stats)
         return Cost(stored / messages, done.cpu_us, broker_s / messages * 1e6, done)

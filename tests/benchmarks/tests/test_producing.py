@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from messaging.adminrpc.methods import TOPICS_STATS
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from tests.benchmarks import processes
 from tests.benchmarks.producing import producer
 from tests.benchmarks.producing.client_process import Done, Order, payload
@@ -41,7 +41,7 @@ def test_what_goes_to_one_partition_is_held_and_the_rest_passes(bench: Bench) ->
     topic = bench.topic()
     with bench.proxy("-partition-3") as url:
         bench.run(Order("ours", url, topic, 0.3, rate=400, options={"batching": False}))
-    partitions = [TopicRef(topic=f"{topic}-partition-{index}") for index in range(producer.PARTITIONS)]
+    partitions = [StatsAsked(topic=f"{topic}-partition-{index}") for index in range(producer.PARTITIONS)]
     stored = [bench.broker.rpc.call(TOPICS_STATS, each).stats["msgInCounter"] for each in partitions]
     assert stored[3] == 0 and all(count for index, count in enumerate(stored) if index != 3)
 

@@ -29,7 +29,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UNLOAD,
 )
 from messaging.adminrpc.subscriptions import SubscriptionSkip
-from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
 from tests.support.waiting import eventually_sync
 
@@ -222,9 +222,9 @@ def test_figures_of_thousands_of_partitions_are_awaited_longer(broker: Broker) -
 
     broker.answer = answer
     with closing(AdminRpc(lambda: broker.url, lambda: "token", timeout_s=0.1)) as rpc:
-        assert rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic="acme/orders/t")).stats == {}
+        assert rpc.call(TOPICS_PARTITIONED_STATS, StatsAsked(topic="acme/orders/t")).stats == {}
         with pytest.raises(errors.NotReady, match=r"within 0\.1 s"):
-            rpc.call(TOPICS_STATS, TopicRef(topic="acme/orders/t"))
+            rpc.call(TOPICS_STATS, StatsAsked(topic="acme/orders/t"))
 
 
 def test_an_answer_without_end_is_refused(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:

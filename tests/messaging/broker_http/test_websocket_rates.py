@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
 from tests.support.brokers.http_edge import GRANTS, Edge, receive_json, running_edge, send_json
@@ -38,7 +38,7 @@ async def test_a_namespace_at_its_limit_holds_its_producers_and_nobody_elses() -
                 assert (await receive_json(quick))["context"] == str(number)
             assert edge.entries(TOPIC) == 20
             assert edge.entries(SLOW) < SENT, "it is at it still"
-            (publisher,) = (await stats(TopicRef(topic=SLOW))).stats["publishers"]
+            (publisher,) = (await stats(StatsAsked(topic=SLOW))).stats["publishers"]
             assert publisher["waitingBytes"] > 0
             await set_policies(edge)
             async with asyncio.timeout(5):

@@ -28,7 +28,7 @@ from messaging.limits.sizes import NAME_BYTES_MAX, PARTITIONS_MAX, ROLES_MAX
 from messaging.limits.structs import limits_of
 from tenants.actions import set_team
 from tenants.models import Tenant
-from tenants.rest.document import document, request_bodies
+from tenants.rest.document import document, operations, request_bodies
 from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from tests.tenants.world import Caller, World
 from workers.billing.budget_models import Budget, ReportSchedule
@@ -48,6 +48,14 @@ def test_the_document_is_served_to_everybody(db: None) -> None:
     page = Caller()("GET", "/api/v1/docs")
     assert page.status_code == 200
     assert "/api/v1/tenants/{tenant}/keys" in page.content.decode()
+
+
+def test_the_page_lists_what_the_document_describes() -> None:
+    described = document()["paths"]
+    listed = [(operation.path, operation.method.lower(), operation.summary) for operation in operations()]
+    assert [path for path, _, _ in listed] == sorted(path for path, _, _ in listed)
+    assert set(listed) == {(path, method, described[path][method]["summary"]) for path, method in OPERATIONS}
+    assert len(listed) == len(OPERATIONS)
 
 
 def test_every_route_of_the_api_is_described() -> None:

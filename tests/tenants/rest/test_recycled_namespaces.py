@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_PURGE, TOPICS_LIST, TOPICS_STATS
-from messaging.adminrpc.topics import NamesSearch, TopicRef, TopicsList
+from messaging.adminrpc.topics import NamesSearch, StatsAsked, TopicsList
 from messaging.errors import Conflict, NotFound, NotReady, PreconditionFailed
 from tenants import actions, feed
 from tenants.access import platform_actor
@@ -114,7 +114,7 @@ def test_nothing_of_it_is_there_meanwhile(world: World, olga: Caller) -> None:
     with pytest.raises(NotFound):
         world.broker.call(TOPICS_LIST, TopicsList(namespace=NAME))
     with pytest.raises(NotFound):
-        world.broker.call(TOPICS_STATS, TopicRef(topic=TOPIC))
+        world.broker.call(TOPICS_STATS, StatsAsked(topic=TOPIC))
     search = world.broker.call(NAMES_SEARCH, NamesSearch(words="t", tenants=["acme"]))
     assert (search.topics, search.subscriptions) == ([], [])
     with pytest.raises(PreconditionFailed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionPropertiesSet, SubscriptionRef
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.subscriptions import properties as subscription_properties
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
@@ -46,7 +46,7 @@ async def test_the_first_properties_stay_until_they_are_replaced(make_world: Mak
     await client_of(after, c="4")
     assert await shown(after) == {"a": "1"}
     await after.admin.subscriptions.set_properties(SubscriptionPropertiesSet(topic=TOPIC, subscription="s", properties={"x": "y"}))
-    stats = (await after.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await after.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert stats["subscriptions"]["s"]["subscriptionProperties"] == {"x": "y"}
     last = await make_world(after=after)
     await client_of(last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -28,6 +28,14 @@ def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
     for key, subscription in topic.subscriptions.table.items():
         name = subscription.name
         yield name if key == name or name not in topic.subscriptions.table else f"{name} (non-durable)", subscription
+
+
+def named_subscriptions(topic: Topic, names: Sequence[str]) -> Iterator[tuple[str, Subscription]]:
+    """Those of them that there are; of two with one name the durable one."""
+    for name in dict.fromkeys(names):
+        subscription = topic.subscriptions.find(name)
+        if subscription is not None:
+            yield name, subscription
 
 
 async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:

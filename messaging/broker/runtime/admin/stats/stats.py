@@ -5,6 +5,7 @@ subscriptions is added up from their stats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.admin.stats.compaction_stats import compaction_stats
 from messaging.broker.runtime.admin.stats.drop_stats import drops_of_producer, drops_of_subscription, drops_of_topic
-from messaging.broker.runtime.admin.stats.internal_stats import count_ack_ranges, shown_subscriptions
+from messaging.broker.runtime.admin.stats.internal_stats import count_ack_ranges, named_subscriptions, shown_subscriptions
 from messaging.broker.runtime.admin.stats.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.stats.pulsar_stats import completed_consumer, completed_publisher, completed_subscription
 from messaging.broker.runtime.admin.stats.throttle_stats import throttled
@@ -53,9 +54,11 @@ class StatsContext(NamedTuple):
     compaction: CompactionResult = NOT_RUN
 
 
-async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *, encoded: bool = False) -> Figures:
-    """Subscriptions that begin or end meanwhile may be missing. `encoded`: those of a topic with many subscriptions are JSON
-    already, which takes a fifth of the memory."""
+async def topic_stats(
+    topic: Topic, context: StatsContext, slices: TurnSlices, *, encoded: bool = False, only: Sequence[str] = ()
+) -> Figures:
+    """Subscriptions that begin or end meanwhile may be missing. `only`: these subscriptions; none: all. `encoded`: those of a topic
+    with many subscriptions are JSON already, which takes a fifth of the memory."""
     known = {name: at_ms for name, at_ms in context.oldest_ms.items() if at_ms >= 0}
     oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
@@ -64,7 +67,7 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
     for producer in list(topic.producers):
         await slices.spend(PRODUCER_COST)
         publishers.append(completed_publisher(_publisher(topic, producer, rates.members)))
-    shown = list(shown_subscriptions(topic))
+    shown = list(named_subscriptions(topic, only) if only else shown_subscriptions(topic))
     subscriptions: dict[str, Any] = {}
     backlog, ack_ranges, drop_rate = 0, 0, 0.0
     for name, subscription in shown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -16,7 +16,7 @@ from messaging.adminrpc.methods import (
     TOPICS_PARTITIONED_STATS,
     TOPICS_STATS,
 )
-from messaging.adminrpc.topics import Stats, TopicRef
+from messaging.adminrpc.topics import Stats, StatsAsked, TopicRef
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.fewer_copies import problems_of_topic
 from messaging.broker.runtime.admin.naming import parts_of, read_topic, stored_topic_name, topic_name
@@ -55,10 +55,11 @@ class TopicStatsHandlers:
         broker.topics.on_deleted.append(self._idle.deleted)
 
     @answers(TOPICS_STATS)
-    async def stats(self, request: TopicRef) -> Stats:
-        topic = await read_topic(self._broker, request.topic)
-        async with self._room_for(topic.name, _expected_bytes(topic)):
-            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=True))
+    async def stats(self, request: StatsAsked) -> Stats:
+        topic, only = await read_topic(self._broker, request.topic), request.subscriptions
+        expected_bytes = SUBSCRIPTION_BYTES * len(only) if only else _expected_bytes(topic)
+        async with self._room_for(topic.name, expected_bytes):
+            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=not only, only=only))
 
     @answers(TOPICS_FIGURES)
     async def figures(self, request: TopicRef) -> Stats:
@@ -93,13 +94,13 @@ class TopicStatsHandlers:
             return Stats(stats=await internal_stats(topic, self._slices(topic.name)))
 
     @answers(TOPICS_PARTITIONED_STATS)
-    async def partitioned_stats(self, request: TopicRef) -> Stats:
+    async def partitioned_stats(self, request: StatsAsked) -> Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
         name, names = await self._partitions(request)
         slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             async for topic in self._loaded(names):
-                figures = await self._stats(topic, slices)
+                figures = await self._stats(topic, slices, only=request.subscriptions)
                 await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
                 sums.add(figures)
                 parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if len(names) > ENCODED_ABOVE else figures
@@ -148,15 +149,15 @@ class TopicStatsHandlers:
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             return {topic.text: await make(topic, slices) async for topic in self._loaded(names)}
 
-    async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False) -> Figures:
-        oldest_ms = await self._backlog_ages.of(topic, slices)
+    async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False, only: Sequence[str] = ()) -> Figures:
+        oldest_ms = {} if only else await self._backlog_ages.of(topic, slices)
         broker = self._broker
         result = broker.compactions.result(topic.text)
         problems = problems_of_topic(broker, topic)
         context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, broker.problems, problems, result)
         quota = quota_of(topic.services.policies.value, topic.name)
         limits = (quota.bytes_max, quota.age_max_s) if topic.keeps_messages else (0, 0)  # no backlog, no quota: as in Pulsar
-        return completed(await stats.topic_stats(topic, context, slices, encoded=encoded), *limits)
+        return completed(await stats.topic_stats(topic, context, slices, encoded=encoded, only=only), *limits)
 
     def _slices(self, name: TopicName) -> TurnSlices:
         return self._broker.topics.services.loops.slices(name.tenant)

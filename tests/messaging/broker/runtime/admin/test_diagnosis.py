@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.topics.dispatch.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
 from messaging.broker.runtime.topics.persistent import persistent
@@ -39,7 +39,7 @@ async def test_explain_follows_what_happens(world: BrokerWorld) -> None:
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 0)
     assert (await explained(world)).findings[0].reason == "nothing_to_deliver"
-    stats = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+    stats = await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))
     assert stats.stats["subscriptions"]["s"]["explanation"]["reason"] == "nothing_to_deliver"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.broker.core.turns.turn_budget import SLICE_COST
 from messaging.broker.runtime.admin.stats import topic_stats
 from messaging.broker.runtime.admin.stats.stats import ENCODED_ABOVE, SUBSCRIPTION_COST
@@ -40,16 +40,25 @@ async def test_stats_of_many_subscriptions_take_as_many_turns(world: BrokerWorld
     await subscribed(world)
     stats = world.admin.topic_stats
     at_least = COUNT * SUBSCRIPTION_COST // SLICE_COST
-    assert await turns_of(stats.stats(TopicRef(topic=TOPIC)), world) >= at_least
+    assert await turns_of(stats.stats(StatsAsked(topic=TOPIC)), world) >= at_least
     assert await turns_of(stats.internal_stats(TopicRef(topic=TOPIC)), world) >= at_least // 2
     assert await turns_of(stats.figures(TopicRef(topic=TOPIC)), world) >= at_least // 20
 
 
+async def test_a_few_of_many_subscriptions_take_as_few_turns_as_there_are_of_them(world: BrokerWorld) -> None:
+    """A page of a list made the stats of all 10,000 to show a hundred."""
+    await subscribed(world)
+    asked = StatsAsked(topic=TOPIC, subscriptions=["r7", "none", "r3", "r7"])
+    found = world.admin.topic_stats.stats(asked)
+    assert await turns_of(found, world) <= 2
+    assert list((await world.admin.topic_stats.stats(asked)).stats["subscriptions"]) == ["r7", "r3"]
+
+
 async def test_encoded_stats_read_as_those_of_a_small_topic(world: BrokerWorld) -> None:
     await subscribed(world, 1)
-    small = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    small = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     await subscribed(world)
-    large = msgspec.json.decode(msgspec.json.encode(await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))))["stats"]
+    large = msgspec.json.decode(msgspec.json.encode(await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))))["stats"]
     assert set(large) == set(small) and len(large["subscriptions"]) == COUNT
     assert large["subscriptions"]["r0"] == msgspec.json.decode(msgspec.json.encode(small["subscriptions"]["r0"]))
 
@@ -64,7 +73,7 @@ async def test_large_answers_are_charged_while_they_are_made(world: BrokerWorld,
         await spend(slices, cost)
 
     monkeypatch.setattr(TurnSlices, "spend", noted)
-    many = [world.admin.topic_stats.stats(TopicRef(topic=TOPIC)) for _ in range(3)]
+    many = [world.admin.topic_stats.stats(StatsAsked(topic=TOPIC)) for _ in range(3)]
     await asyncio.gather(*many)
     assert set(charged) == {topic_stats.SUBSCRIPTION_BYTES * COUNT}, "one at a time of each tenant"
     assert egress.used_bytes == 0
@@ -92,7 +101,7 @@ async def test_work_in_slices_waits_behind_other_tenants_and_ends_with_its_task(
 async def test_partitions_are_worked_on_in_slices_of_turns(world: BrokerWorld, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred of them were begun in one turn, and continued in one: others waited for half a second."""
     name, count = parse_topic("persistent://acme/orders/p"), 3 * AT_ONCE
-    partitioned, asked = world.service.topics.partitioned, TopicRef(topic="persistent://acme/orders/p")
+    partitioned, asked = world.service.topics.partitioned, StatsAsked(topic="persistent://acme/orders/p")
     if what != "create":
         await partitioned.create(name, count, {})
     work = {

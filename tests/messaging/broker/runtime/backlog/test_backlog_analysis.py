@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicRef
 from messaging.broker.runtime.admin import backlog
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.broker.runtime.topics.persistent import persistent
@@ -219,7 +219,7 @@ async def test_when_mark_delete_last_advanced_and_expiry_last_ran(world: BrokerW
     topic = world.service.topics.loaded[TOPIC]
     assert await persistent(topic).acknowledgements.expire_up_to(held, EARLIEST) == 0
     assert (held.last_advanced_ms, held.last_expired_ms > 0) == (0, True)
-    found = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats["subscriptions"]["s"]
+    found = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats["subscriptions"]["s"]
     assert (found["msgInReplay"], found["consumers"][0]["lastConsumedTimestamp"] > 0) == (0, True)
     ledger_id = topic.ledger_list.last_id
     ids = [pb.MessageId(ledger_id=ledger_id, entry_id=entry) for entry in (0, 1)]

@@ -10,7 +10,7 @@ import pytest
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import SubscriptionDelete
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicDelete
 from messaging.broker.core.dead_letters.moves import Move, Part
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements
@@ -256,7 +256,7 @@ async def test_the_target_has_pulsars_name_unless_another_is_given(world: Broker
     await consumer(world, 1)
     found = await policy_of(world)
     assert (found.target, found.initial_subscription, found.owner) == (TARGET, "dead", "owner@acme")
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats["subscriptions"]["s"]["deadLetters"]
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats["subscriptions"]["s"]["deadLetters"]
     assert (stats["target"], stats["maxRedeliverCount"], stats["waitingEntries"]) == (TARGET, 1, 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
 from messaging.errors import NotReady
@@ -59,7 +59,7 @@ async def test_every_subscription_gets_what_its_consumers_have_permits_for(world
     assert texts(await of_type(many, "MESSAGE")) == [b"0", b"1", b"2"]
     few.say(C.FLOW, consumer_id=1, message_permits=10)
     assert texts(await of_type(few, "MESSAGE")) == [b"0"]
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert (stats["msgInCounter"], stats["msgOutCounter"], stats["msgDropCounter"]) == (3, 4, 2)
     assert stats["subscriptions"]["few"]["msgDropCounter"] == 2 and stats["subscriptions"]["s"]["msgDropCounter"] == 0
     assert (stats["storageSize"], stats["backlogSize"], stats["subscriptions"]["few"]["msgBacklog"]) == (0, 0, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicCreate, TopicPropertiesChange, TopicRef, TopicsPageAsked
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicPropertiesChange, TopicRef, TopicsPageAsked
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.non_persistent_topics import NonPersistentTopics
 from messaging.errors import NotAcceptable
@@ -270,7 +270,7 @@ async def test_what_was_dropped_is_counted_for_the_topic_when_its_subscriptions_
     await producer.expect("SEND_RECEIPT")
     consumer.say(C.CLOSE_CONSUMER, consumer_id=1)
     await consumer.expect("SUCCESS")
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert (stats["msgDropCounter"], stats["subscriptions"]) == (2, {})
     samples = {one.name: one.value for one in broker_samples(world.service, private=True)}
     assert samples["magnetar_topic_messages_dropped_total"] == 2

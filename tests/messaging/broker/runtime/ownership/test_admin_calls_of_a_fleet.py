@@ -78,6 +78,7 @@ from messaging.adminrpc.topics import (
     LiveAsked,
     PartitionsGet,
     PartitionsUpdate,
+    StatsAsked,
     TopicCreate,
     TopicDelete,
     TopicLookup,
@@ -130,11 +131,11 @@ async def test_a_plain_topic_is_answered_for_by_its_owner(fleet: list[RunningBro
     assert all(serving(fleet, PLAIN)), "each serves some"
     for broker in fleet:
         for topic in PLAIN:
-            stats = (await ask(broker, TOPICS_STATS, TopicRef(topic=topic))).stats
+            stats = (await ask(broker, TOPICS_STATS, StatsAsked(topic=topic))).stats
             assert stats["msgInCounter"] == 1
             assert (await ask(broker, TOPICS_LAST_MESSAGE_ID, TopicRef(topic=topic))).entry_id == 0
     with pytest.raises(TopicNotFound):
-        await ask(fleet[0], TOPICS_STATS, TopicRef(topic="persistent://acme/orders/none"))
+        await ask(fleet[0], TOPICS_STATS, StatsAsked(topic="persistent://acme/orders/none"))
 
 
 async def test_a_lookup_names_the_owner(fleet: list[RunningBroker]) -> None:
@@ -150,7 +151,7 @@ async def test_topics_are_created_and_deleted_where_they_are(fleet: list[Running
         for topic in topics:
             await ask(broker, TOPICS_DELETE, TopicDelete(topic=topic, force=True))
             with pytest.raises(TopicNotFound):
-                await ask(fleet[0], TOPICS_STATS, TopicRef(topic=topic))
+                await ask(fleet[0], TOPICS_STATS, StatsAsked(topic=topic))
             await ask(broker, TOPICS_CREATE, TopicCreate(topic=topic))
             with pytest.raises(Conflict):
                 await ask(fleet[1], TOPICS_CREATE, TopicCreate(topic=topic))
@@ -159,7 +160,7 @@ async def test_topics_are_created_and_deleted_where_they_are(fleet: list[Running
 async def test_stats_of_a_partitioned_topic_are_of_all_partitions(fleet: list[RunningBroker]) -> None:
     assert all(serving(fleet, PARTITIONS)), "each serves some"
     for broker in fleet:
-        stats = (await ask(broker, TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+        stats = (await ask(broker, TOPICS_PARTITIONED_STATS, StatsAsked(topic=PARTITIONED))).stats
         assert stats["msgInCounter"] == COUNT
         assert list(stats["partitions"]) == PARTITIONS
         assert stats["metadata"]["partitions"] == COUNT
@@ -282,7 +283,7 @@ async def test_a_growing_topic_gives_its_new_partitions_the_subscriptions_of_the
     created = SubscriptionCreate(topic=PARTITIONED, subscription="s", ledger_id=-1, entry_id=-1)
     await ask(fleet[1], SUBSCRIPTIONS_CREATE, created)
     await ask(fleet[0], TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=PARTITIONED, partitions=2 * COUNT))
-    stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+    stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, StatsAsked(topic=PARTITIONED))).stats
     assert len(stats["partitions"]) == 2 * COUNT
     assert all(list(figures["subscriptions"]) == ["s"] for figures in stats["partitions"].values())
 
@@ -299,7 +300,7 @@ async def test_a_partitioned_topic_goes_to_the_bin_and_comes_back_or_goes_for_go
 
     await ask(fleet[1], RECYCLE_BIN_RESTORE, await recycled(fleet[0]))
     assert [await ledgers(broker) for broker in fleet] == before
-    stats = (await ask(fleet[0], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+    stats = (await ask(fleet[0], TOPICS_PARTITIONED_STATS, StatsAsked(topic=PARTITIONED))).stats
     assert [figures["storageSize"] > 0 for figures in stats["partitions"].values()] == [True] * COUNT
     await ask(fleet[0], RECYCLE_BIN_PURGE, await recycled(fleet[1]))
     after = [await ledgers(broker) for broker in fleet]
@@ -426,7 +427,7 @@ async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]
     await fleet[0].service.owners.look()  # type: ignore[attr-defined]
     unreachable(fleet[0], "broker-2")  # which the next look mends
     with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
-        await ask(fleet[0], TOPICS_STATS, TopicRef(topic=of_second))
+        await ask(fleet[0], TOPICS_STATS, StatsAsked(topic=of_second))
 
 
 async def test_figures_of_a_broker_that_is_away_are_named_as_missing_where_something_of_it_is_asked_for(

@@ -13,7 +13,7 @@ import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun
 from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionSkip
-from messaging.adminrpc.topics import TopicCreate, TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicCreate
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
@@ -225,7 +225,7 @@ async def two_consumers(world: BrokerWorld, messages: int) -> tuple[RawClient, R
 
 
 async def stats_of_s(world: BrokerWorld) -> dict[str, Any]:
-    found = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+    found = await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))
     return found.stats["subscriptions"]["s"]
 
 

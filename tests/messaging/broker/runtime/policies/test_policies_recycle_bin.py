@@ -10,7 +10,7 @@ from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.recycle_bin import RecycleBinExpire, RecycleBinList
 from messaging.adminrpc.schemas import SchemaGet, SchemaGiven
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicPropertiesChange, TopicRef, TopicsList
+from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicDelete, TopicPropertiesChange, TopicRef, TopicsList
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.errors import Conflict, NotFound, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
@@ -42,7 +42,7 @@ async def test_policy_recycle_bin_retention_hours_keeps_deleted_topics(world: Br
     names = await world.admin.namespaces.list_topics(TopicsList(namespace=NAMESPACE))
     assert (names.topics, names.partitioned) == ([], {}), "as if it had been deleted for good"
     with pytest.raises(TopicNotFound):
-        await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+        await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))
     (item,) = await in_bin(world)
     assert (item.recycle_id, item.topic, item.deleted_by, item.partitions) == (recycle_id, TOPIC, "user:olga", 0)
     assert item.expires_ms - item.deleted_ms == 2 * HOUR_MS and item.stored_bytes > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.runtime.topics.moving import Moving
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -207,7 +207,7 @@ async def batch_sent(world: BrokerWorld, sub_type: pb.Subscribe.SubType = SHARED
 
 
 async def unacked(world: BrokerWorld) -> int:
-    found = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+    found = await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))
     return int(found.stats["subscriptions"]["s"]["consumers"][0]["unackedMessages"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.core.dispatch.chunk_sets import CHUNK_BYTES
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.clients.chunking import chunk_frame, chunk_frames
@@ -116,7 +116,7 @@ async def test_rates_of_chunks_are_in_the_stats(world: BrokerWorld, monkeypatch:
     for _ in range(4):
         await client.expect("SEND_RECEIPT")
     sampled(world, clock)
-    found: dict[str, Any] = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    found: dict[str, Any] = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert found["msgChunkPublished"]
     of_subscription = found["subscriptions"]["s"]
     rates = [one["chunkedMessageRate"] for one in (found["publishers"][0], of_subscription, of_subscription["consumers"][0])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionReset
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.clients.consuming import TOPIC, ack, filled, id_of, texts
 from tests.support.clients.raw_client import RawClient
@@ -65,14 +65,14 @@ async def test_administrators_mean_the_durable_one_and_see_both(world: BrokerWor
     await filled(world, 2)
     durable, reader = await both(world)
     await durable.messages(2), await reader.messages(2)
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert {name: one["durable"] for name, one in stats["subscriptions"].items()} == {"s": True, "s (non-durable)": False}
     assert (await world.admin.subscriptions.list_names(TopicRef(topic=TOPIC))).subscriptions == ["s"]
     await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=1))
     await durable.expect("CLOSE_CONSUMER")
     await world.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s", force=True))
     assert await reader.quiet() == []
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert list(stats["subscriptions"]) == ["s"], "nobody else has the name now"
     await world.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s", force=True))
     assert (await reader.expect("CLOSE_CONSUMER")).consumer_id == 1

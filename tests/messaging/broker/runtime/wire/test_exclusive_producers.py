@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked, TopicRef
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import ProducerBusy
 from messaging.permissions.model import Principal
@@ -66,7 +66,7 @@ async def test_one_that_waits_is_told_at_once_and_again_when_it_has_the_topic(wo
     first = await opened(waits, "WaitForExclusive", producer_name="second")
     assert (first.producer_ready, first.producer_name) == (False, "second")
     assert await waits.quiet() == []
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert (stats["topicEpoch"], stats["waitingPublishers"]) == (0, 1)
     assert [(one["accessMode"], one["producerName"]) for one in stats["publishers"]] == [("Exclusive", "first")]
     owner.say(C.CLOSE_PRODUCER, producer_id=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.clients.consuming import TOPIC, ack, id_of, texts
 from tests.support.clients.raw_client import RawClient, batch_frame, send_frame
@@ -39,7 +39,7 @@ def numbered(keys: list[str], payload: bytes = b"%d") -> list[bytes]:
 
 
 async def stats(world: BrokerWorld) -> dict[str, Any]:
-    found: dict[str, Any] = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats["subscriptions"]["s"]
+    found: dict[str, Any] = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats["subscriptions"]["s"]
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import StatsAsked
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
 from messaging.broker.runtime.topic_schemas import COMPARISONS_AT_ONCE, Rests
 from messaging.broker.runtime.topic_schemas import schema_of as schema_of_message
@@ -150,7 +150,7 @@ async def test_stats_say_who_uses_which_version(world: BrokerWorld) -> None:
         await produce(client, schema, producer_id=number_of)
     for number_of, schema in enumerate((A, A_WITH_B, avro("a", "c", default=True), None), 1):
         await subscribe(client, schema, consumer_id=number_of)
-    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC))).stats
     assert [row.get("schemaVersion") for row in stats["publishers"]] == [0, 1, None]
     consumers = [stats["subscriptions"][f"s{index}"]["consumers"][0] for index in (1, 2, 3, 4)]
     assert [row.get("schemaVersion") for row in consumers] == [0, 1, None, None]
