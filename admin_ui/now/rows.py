@@ -54,7 +54,7 @@ def row(problem: Problem, actor: Actor) -> Row:
     return Row(
         id=_id(problem),
         mark=mark._replace(text=said(mark.text), meaning=said(mark.meaning)),
-        sentence=said(problem.sentence),
+        sentence=_sentence(problem),
         remedy=sentence(said(problem.remedy)),
         since_ms=problem.since_ms,
         waiting=problem.waiting or (None if kind is Kind.NO_CONSUMER else 0),
@@ -69,6 +69,12 @@ def row(problem: Problem, actor: Actor) -> Row:
 def _path(labels: list[str]) -> str:
     """The topic first: on a narrow screen the end is cut off, and nobody looks for a tenant."""
     return f"{labels[2]} · {labels[0]} / {labels[1]}" if len(labels) == 3 else " / ".join(labels)
+
+
+def _sentence(problem: Problem) -> str:
+    """Its figures are those of one partition, where several have the problem; what waits is added up."""
+    text = said(problem.sentence)
+    return gettext("In the worst partition: {sentence}").format(sentence=text) if problem.partitions > 1 else text
 
 
 def _id(problem: Problem) -> str:

@@ -60,6 +60,7 @@ def test_problems_stand_in_order_with_their_sentence_place_and_fix(world: Consol
     page = text(browse("owner"), "/now")
     assert marks(page) == ["BLOCKED", "NO CONSUMER", "FALLING BEHIND"]
     assert "3 problems" in page and "2 serious" in page and "2 partitions" in page and "12.4 k" in page
+    assert "In the worst partition: Sentence of blocked." in page and "partition: Sentence of no_consumer" not in page
     assert "Sentence of blocked." in page and "Remedy of no_consumer." in page
     assert 'href="/tenants/acme/namespaces/orders/topics/p/subscriptions/billing"' in page
     assert 'href="/tenants/acme/namespaces/orders/topics/paid/subscriptions/billing/clear"' in page

@@ -57,7 +57,7 @@ class TopicLook:
                 cost = GLANCE_COST + (0 if calm else JUDGE_COST + len(subscription.consumers))
                 await slices.spend(cost)
                 # It may have been deleted since the look began.
-                if not calm and topic.closed is None and topic.subscriptions.table.get(subscription.name) is subscription:
+                if not calm and topic.closed is None and topic.subscriptions.table.get(subscription.key) is subscription:
                     self._judge(subscription)
             spent += cost
         return spent

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -386,3 +387,49 @@ async def test_a_transaction_of_reads_takes_no_writes_and_keeps_the_order_of_a_t
     first, _, second, _, other = await asyncio.gather(*asked)
     assert (first, other, second) == ([], [], [1, 2])
     assert world.thread.commits - before == 2, "the reads, and with the first write all the rest"
+
+
+class MeetsOthers(SqliteThread):
+    """As where several brokers' transactions meet; `begun`: whether each was for reads alone."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        super().__init__(connect)
+        self.begun: list[bool] = []
+
+    def met_another(self, error: Exception) -> bool:
+        return "met another" in str(error)
+
+    def begin(self, db: Database, *, reads: bool) -> None:
+        self.begun.append(reads)
+        super().begin(db, reads=reads)
+
+
+async def test_what_is_set_aside_with_a_read_first_is_no_transaction_of_reads(tmp_path: Path) -> None:
+    """The first call alone decided: what was written behind it began without the lock of writers."""
+    world, gate, frozen = World(tmp_path), threading.Event(), [True]
+    thread, base = MeetsOthers(world.connect), time.monotonic()
+    thread.clock = lambda: 0.0 if frozen else time.monotonic() - base  # until all three share a transaction
+    world.faults["commit"] = [sqlite_error(sqlite3.SQLITE_BUSY, "met another") for _ in range(2)]
+
+    def first(db: Database) -> None:
+        assert gate.wait(30)
+        db.execute("insert into t values (1)")
+
+    def last(db: Database) -> None:
+        frozen.clear()
+        db.execute("insert into t values (2)")
+
+    def count(db: Database) -> int:
+        return int(db.execute("select count(*) from t").fetchone()[0])
+
+    thread.start()
+    calls = [thread.call(first, "a"), thread.call(count, "b", reads=True), thread.call(last, "b")]
+    asked = [asyncio.ensure_future(call) for call in calls]
+    await asyncio.sleep(0)  # each is queued by its first step
+    gate.set()
+    await asyncio.gather(*asked)
+    assert await thread.call(count, reads=True) == 2
+    await thread.stop()
+    assert thread.begun[:2] == [False, False] and sorted(thread.begun[2:]) == [False, False, True], (
+        "only the last count reads alone"
+    )

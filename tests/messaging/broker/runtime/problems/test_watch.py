@@ -175,6 +175,19 @@ async def test_a_look_takes_a_part_of_the_topics_and_goes_on_where_it_ended(
     assert world.service.problems.looked_ms(["acme"]) is not None and world.service.problems.looked_ms(None) is not None
 
 
+@pytest.mark.parametrize("name", [TOPIC, "non-persistent://acme/orders/placed"])
+async def test_subscriptions_that_are_not_durable_are_looked_at_too(world: BrokerWorld, name: str) -> None:
+    """Their pages marked them as blocked, and Now did not: they were looked for under the name of a durable one."""
+    client = await world.connected("owner")
+    await client.subscribe(name, "reader", durable=False)
+    await filled(world, 3, name)
+    (subscription,) = world.service.topics.loaded[name].subscriptions.table.values()
+    (consumer,) = subscription.consumers
+    consumer.connected_ms = 1  # since when nothing has moved
+    await world.service.problems.look()
+    assert [(problem.kind, problem.subscription) for problem in (await asked(world)).problems] == [("blocked", "reader")]
+
+
 async def many_abandoned(world: BrokerWorld, count: int) -> Topic:
     """A topic with that many subscriptions, each with a backlog and without a consumer for a minute."""
     await filled(world, 0)
