@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from allauth.account.models import EmailAddress
 from django.db.models.functions import Lower
 
-from tenants.models import AuditRecord, Membership, Tenant, User, administrators
+from tenants.models import AuditRecord, Invitation, Membership, Tenant, User, administrators
 from tenants.scoping import platform_scope
 
 ENDS = ("member.remove", "member.expire")  # of the audit log
@@ -20,31 +21,40 @@ RECORDS_MAX = 200  # of one person as a member, that are looked at
 def former(tenant_uid: str, addresses: Collection[str]) -> list[str]:
     """Those of the addresses to which no mail goes, in their order. An address that several people have counts as gone when
     none of them is to be told. Reads the database."""
-    by_address: dict[str, list[User]] = {}
-    wanted = {address.lower() for address in addresses}
-    known = User.objects.annotate(address=Lower("email")).filter(address__in=wanted, must_verify_email=False) if wanted else ()
-    for user in known:
-        by_address.setdefault(user.email.lower(), []).append(user)
-    return [
-        address
-        for address in addresses
-        if address.lower() in by_address and all(_is_former(tenant_uid, user) for user in by_address[address.lower()])
-    ]
+    if not addresses:
+        return []
+    with platform_scope():
+        people = _people_of(tenant_uid, {address.lower() for address in addresses})
+        gone = {address for address, users in people.items() if all(_is_former(tenant_uid, user) for user in users)}
+    return [address for address in addresses if address.lower() in gone]
+
+
+def _people_of(tenant_uid: str, addresses: Collection[str]) -> dict[str, list[User]]:
+    """Whose an address is was shown by them, or said by the tenant when it invited them; else somebody could keep mail from others
+    by naming their address."""
+    people: dict[str, list[User]] = {}
+    shown = EmailAddress.objects.annotate(lower=Lower("email")).filter(lower__in=addresses, verified=True).select_related("user")
+    for row in shown:
+        people.setdefault(row.lower, []).append(row.user)
+    invited = Invitation.objects.filter(tenant__uid=tenant_uid, email__in=addresses).exclude(accepted_by="")
+    by_name = dict(invited.values_list("accepted_by", "email"))
+    for user in User.objects.filter(username__in=by_name):
+        people.setdefault(by_name[user.username], []).append(user)
+    return people
 
 
 def _is_former(tenant_uid: str, user: User) -> bool:
-    with platform_scope():
-        tenant = Tenant.objects.filter(uid=tenant_uid).first()
-        if tenant is None:
-            return False
-        if not user.is_active:
-            return True
-        if Membership.objects.filter(tenant=tenant, user=user).exists() or administrators().filter(pk=user.pk).exists():
-            return False
-        if Membership.ever.filter(tenant=tenant, user=user).exists():  # its time is over, and no task has removed it yet
-            return True
-        records = AuditRecord.objects.filter(tenant_uid=tenant_uid, resource=f"{tenant.name}/{user.username}")
-        return not set(ENDS).isdisjoint(records.order_by("-id").values_list("action", flat=True)[:RECORDS_MAX])
+    tenant = Tenant.objects.filter(uid=tenant_uid).first()
+    if tenant is None:
+        return False
+    if not user.is_active:
+        return True
+    if Membership.objects.filter(tenant=tenant, user=user).exists() or administrators().filter(pk=user.pk).exists():
+        return False
+    if Membership.ever.filter(tenant=tenant, user=user).exists():  # its time is over, and no task has removed it yet
+        return True
+    records = AuditRecord.objects.filter(tenant_uid=tenant_uid, resource=f"{tenant.name}/{user.username}")
+    return not set(ENDS).isdisjoint(records.order_by("-id").values_list("action", flat=True)[:RECORDS_MAX])
 
 
 def former_of(tenant: str, addresses: Iterable[str]) -> list[str]:

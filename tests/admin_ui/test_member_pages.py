@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.utils import timezone
 
 from tenants import actions
@@ -79,7 +80,7 @@ def test_who_does_not_administer_the_tenant_is_refused(browse: Browse, made: Non
 
 
 def test_keys_invitations_and_mails_of_who_left_are_marked(browse: Browse, made: None) -> None:
-    User.objects.filter(username="teammate").update(email="team@acme.test")
+    EmailAddress.objects.create(user=User.objects.get(username="teammate"), email="team@acme.test", verified=True)
     budget_actions.create_budget(actor("owner"), "acme", "all", "5.00", "EUR", emails=["team@acme.test"])
     budget_actions.create_schedule(actor("owner"), "acme", "daily", "day", "namespace", ["team@acme.test"])
     set_target(actor("owner"), "acme", "", ["team@acme.test"])

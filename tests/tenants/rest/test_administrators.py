@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from controlplane.cli import main
 from messaging.permissions.model import Action
+from tenants.actions import create_key, set_member
 from tenants.models import AuditRecord, Grant, User
 from tests.tenants.commands import sign_in
 from tests.tenants.world import World
@@ -114,3 +115,11 @@ def test_commands_grant_on_a_topic_for_a_time(signed_in: World) -> None:
     assert "contractor@acme" not in run("permissions", "list", "orders").output
     assert run("permissions", "delete", *on_topic).exit_code == 0
     assert not Grant.ever.exists()
+
+
+def test_commands_list_what_somebody_made(signed_in: World) -> None:
+    set_member(signed_in.actor("olga"), "acme", "tom", "admin")
+    create_key(signed_in.actor("tom"), "acme", "app")
+    listed = run("people", "made", "tom", "--tenant", "acme")
+    assert listed.exit_code == 0 and "key" in listed.output and "app" in listed.output and "made" in listed.output
+    assert run("people", "made", "nobody", "--tenant", "acme").exit_code == 0
