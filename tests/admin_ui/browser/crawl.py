@@ -66,7 +66,7 @@ def furnish(broker: ConsoleBroker) -> None:
     set_isolation_policy(actor, "gold", Isolation(("acme/.*",), ("broker-2",), ("broker-3",), 2, 80, "none"))
     set_failure_domain(actor, "rack-1", ["broker-1"])
     superuser = User.objects.get(username="superuser")
-    save_view(actor, superuser, "Backlog", f"{NAMESPACE}?sort=-backlog", "acme", shared=True)
+    save_view(actor, superuser, "eu-1", f"{NAMESPACE}?sort=-backlog", "acme", shared=True)
     create_rule(actor, "acme", {"name": "Orders wait", "kind": "backlog_entries", "topic": PLACED, "threshold": 100})
     for tenant in ("", "acme"):
         set_stream(actor, tenant, "https://siem.example/records", oldest=True)
