@@ -14,6 +14,7 @@ from admin_ui.calls import Call, calls_of
 from admin_ui.forms import ButtonForm, ConfirmForm
 from admin_ui.pages import Navigation, explain, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
+from tenants.http.request_state import state_of
 
 T = TypeVar("T")
 
@@ -28,6 +29,13 @@ def carried_out(request: ConsoleRequest, form: forms.Form, act: Callable[[], obj
     except MagnetarError as error:
         form.add_error(None, explain(error))
     return not form.errors
+
+
+def refused(request: ConsoleRequest, why: str, back: str) -> HttpResponseRedirect:
+    """Of what cannot be done, and was not begun, so that it leaves no record: `why` is said at `back`."""
+    state_of(request).dry_run = True
+    show_error(request, why)
+    return HttpResponseRedirect(back)
 
 
 def button_page(

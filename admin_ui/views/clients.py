@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import confirm_page
+from admin_ui.form_pages import confirm_page, refused
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation, show_error
+from admin_ui.pages import crumbs, explain, navigation
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.clients import CONSUMER, PRODUCER, ClientsDisconnected
@@ -44,8 +44,7 @@ def topic_disconnect(request: ConsoleRequest, tenant: str, namespace: str, topic
     except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(above)
+        return refused(request, explain(error), above)
 
     def act() -> None:
         outcome.append(disconnect(dry_run=False))

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django import forms
-from django.http import Http404, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import confirm_page
+from admin_ui.form_pages import confirm_page, refused
 from admin_ui.moves.forms import SPAN, ExpireForm, ResetForm, SkipForm, yesterday
 from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
-from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.pages import crumbs, explain, navigation, show
 from admin_ui.time_zones import of_address
 from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
@@ -221,8 +221,7 @@ def _one_step(request: ConsoleRequest, place: Place, move: Move) -> HttpResponse
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(place.page)
+        return refused(request, explain(error), place.page)
     return _confirm(request, place, move, answer, {})
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import confirm_page
+from admin_ui.form_pages import confirm_page, refused
 from admin_ui.forms import PartitionsForm
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
+from admin_ui.pages import crumbs, explain, navigation, sentence, show
 from admin_ui.translation.figures import size
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
@@ -274,8 +274,7 @@ def _confirm(request: ConsoleRequest, tenant: str, namespace: str, topic: str, o
     except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(back)
+        return refused(request, explain(error), back)
     return confirm_page(
         request,
         navigation(request, "topic", tenant, namespace),
@@ -303,10 +302,8 @@ def topic_partitions(request: ConsoleRequest, tenant: str, namespace: str, topic
     back = reverse("console:topic_operations", args=[tenant, namespace, topic])
     count, away = _partitions(name)
     if not count:
-        show_error(
-            request, away or gettext("Topic {topic} is not partitioned: create another one with partitions.").format(topic=topic)
-        )
-        return HttpResponseRedirect(back)
+        why = gettext("Topic {topic} is not partitioned: create another one with partitions.").format(topic=topic)
+        return refused(request, away or why, back)
     form = PartitionsForm(request.POST or None, now=count)
     heading = gettext("More partitions for {topic}").format(topic=topic)
     if request.method == "POST" and form.is_valid():

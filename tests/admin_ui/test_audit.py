@@ -84,6 +84,15 @@ def test_pages_that_refuse_leave_a_record(world: ConsoleBroker, browse: Browse) 
     assert AuditRecord.unscoped.count() == count
 
 
+@pytest.mark.parametrize("path", ["unload", "subscriptions/s/clear"])
+def test_what_is_refused_before_it_is_begun_leaves_no_record(world: ConsoleBroker, browse: Browse, path: str) -> None:
+    client, count = browse("superuser"), AuditRecord.unscoped.count()
+    world.cut()
+    answer = client.post(f"/tenants/acme/namespaces/orders/topics/placed/{path}", {"confirmed": "yes", "confirm": "s"}, follow=True)
+    assert "not responding" in answer.content.decode() and len(answer.redirect_chain) == 1
+    assert AuditRecord.unscoped.count() == count
+
+
 FORMS = {
     "console:tenant_create": ("/new-tenant", {"name": "fresh"}),
     "console:namespace_create": ("/tenants/acme/new-namespace", {"name": "fresh"}),

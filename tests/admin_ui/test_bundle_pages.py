@@ -187,6 +187,7 @@ def test_what_cannot_be_unloaded_is_refused_with_the_reason(browse: Browse, flee
         page = said(client, f"{PAGE}/{bundle}/unload")
         assert why in page, page[page.index("<main") :][:2500]
         assert why in said(client, f"{PAGE}/{bundle}/unload", {**CONFIRMED, "owner": "b1", "to_broker": ""})
+    assert not AuditRecord.unscoped.filter(action="namespace.unload").exists(), "nothing was done"
     fleet.draining = {FIRST}
     assert f"Bundle {FIRST} is moving away from broker b1 already" in said(client, f"{PAGE}/{FIRST}/unload")
 
