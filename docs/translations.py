@@ -116,6 +116,25 @@ _SHORT = (
     "Budget {name}: {threshold} % likely",
     "partition {index}: {count}",
 )
+# What the sign-in library says to people of ours in its own German, as to a friend: ours says it otherwise.
+OF_SIGN_IN = (
+    "You cannot remove your primary email address.",
+    "You cannot remove your primary email address (%(email)s).",
+    "Please type your current password.",
+    "You cannot add more than %d email addresses.",
+    "Too many failed login attempts. Try again later.",
+    "Your primary email address must be verified.",
+    "Username can not be used. Please use other username.",
+    "Please select only one.",
+    "Be patient, you are sending too many requests.",
+    "You must type the same password each time.",
+    "You must type the same email each time.",
+    "An account already exists with this email address. Please sign in to that account first, then connect your %s account.",
+    "Your account has no password set up.",
+    "Your account has no verified email address.",
+    "You have confirmed %(email)s.",
+    "You have signed out.",
+)
 _GAP = "\ue000"  # where a tag of the template was
 
 
@@ -164,6 +183,8 @@ def found() -> Catalog:
     ):
         for text in texts_there:
             catalog.add(text, None, [(place, 0)], context=CONTEXT)
+    for text in OF_SIGN_IN:
+        catalog.add(text, None, [("allauth", 0)])
     for group in GROUPS:
         catalog.add(group.title, None, [("messaging/policies/groups.py", 0)])
     return catalog

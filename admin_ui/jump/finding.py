@@ -217,7 +217,7 @@ class Finder:
             with tenant_scope(tenant):
                 members = Membership.objects.filter(user__username__icontains=self.words, user__is_active=True)
                 for name in dict.fromkeys(members.values_list("user__username", flat=True)[:OF_A_KIND_MAX]):
-                    yield self._entry(f"{name}, of {tenant}", "person", "members", tenant)
+                    yield self._entry(gettext("{name}, of {tenant}").format(name=name, tenant=tenant), "person", "members", tenant)
 
     # --- from the broker
 

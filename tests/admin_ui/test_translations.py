@@ -9,6 +9,7 @@ from gettext import GNUTranslations
 from io import BytesIO
 from pathlib import Path
 
+import allauth
 import pytest
 from babel.messages.catalog import Message
 from babel.messages.mofile import write_mo
@@ -132,6 +133,27 @@ def test_a_catalogue_is_read_with_contexts_plurals_and_several_lines() -> None:
     assert read_po(text) == {"a\x04one": "eins", 'three "x"\n': "drei", "dog\x00dogs": "Hund\x00Hunde"}
     with pytest.raises(ValueError, match="line 2 of a catalogue"):
         read_po('msgid "a"\nmsgstr b\n')
+
+
+def test_nobody_is_spoken_to_as_a_friend() -> None:
+    """The sign-in library does, in its own German; what it says to people of ours is in `OF_SIGN_IN`."""
+    friendly = re.compile(r"\b(?:du|dich|dir|dein\w*|gib|habe|versuche|wähle)\b", re.IGNORECASE)
+    assert [
+        text for text in map(str, (message.string for message in read(CATALOGS[0]))) if re.search(r"\b[Dd](?:u|ich|ein\w*)\b", text)
+    ] == []
+    library = read(Path(allauth.__file__).parent / "locale" / "de" / "LC_MESSAGES" / "django.po")
+    shown = [
+        message
+        for message in library
+        if any(
+            re.match(r"(?:account|socialaccount|mfa)/\w+\.py|templates/account/messages/", place) for place, _ in message.locations
+        )
+    ]
+    assert len(shown) > 20
+    with translation.override("de"):
+        assert [
+            message.id for message in shown if isinstance(message.id, str) and friendly.search(translation.gettext(message.id))
+        ] == []
 
 
 @pytest.mark.django_db
