@@ -102,7 +102,7 @@ def test_every_place_is_a_page(places: tuple[tuple[str, str, str], ...]) -> None
 
 # What stands for itself in the dialog, is a part or a file of a page, or comes after one.
 NO_PLACES = {
-    *("home", "sign_in", "jump", "invitation", "view_create", "topic", "subscription", "docs_search"),
+    *("home", "sign_in", "jump", "invitation", "view_create", "topic", "subscription", "docs_search", "member_remove"),
     *(
         "now_fragment",
         "worker_fragment",
