@@ -73,7 +73,10 @@ class PolicyFinding(msgspec.Struct, kw_only=True):
 class RetentionFinding(msgspec.Struct, kw_only=True):
     """How much retention would keep at most of what came in, in bytes. A span of less than its time: it is not kept any longer."""
 
-    bytes_at_most: int
+    bytes_at_most: Annotated[
+        int,
+        Meta(description="Up to one ledger of each topic more is stored: ledgers are deleted as a whole, once they are closed."),
+    ]
     seconds: Annotated[float, Meta(description="Of so long it is what came in: the time that it would be kept for.")]
     known_seconds: float
     forever: Annotated[bool, Meta(description="Retention would be unlimited: what came in before is kept, too.")]

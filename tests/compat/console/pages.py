@@ -90,6 +90,16 @@ _FIGURE = re.compile(r"([\w.]+)\|(?:default[^|]*\|)?(?:length\|)?(?:count|exact|
 _AMOUNT = re.compile(  # of money, and what it is of: text already
     r"\{\{ (?:one|row|ahead)\.(?:amount|quantity|cost|part|total|so_far|likely|left|percent) \}\}"
 )
+_COUNT = re.compile(r"blocktranslate count \w+=([\w.]+)")  # what has a plural is a number
+_NAMED = re.compile(  # whatever filter it is written with
+    r"\{\{ ([\w.]*(?:_total|_count|_left|attempts|percent|used_text|limit_text|\.money|\.messages|further))(?:\|[^}]*)? \}\}"
+)
+SET = {
+    "close_after_h",
+    "invitation.row.member_days",
+    "kept_days",
+    "life_max.value",
+}  # of a setting or a form: nothing that clients did
 _VOID = {"input", "br", "meta", "link", "img", "hr", "path", "rect", "circle", "source"}
 HOOKS = re.compile(r'data-figure="([^"{]+)"|data-(total|cell)="([^"{]+)"')
 
@@ -113,6 +123,7 @@ def without_hook(template: str) -> Iterator[str]:
         elif text.startswith(("{{", "{% blocktranslate")) and not any(hooks_of(tag) for _, tag in open_tags):
             yield from (match[1] for match in _FIGURE.finditer(text))
             yield from _AMOUNT.findall(text)
+            yield from (match[1] for kind in (_COUNT, _NAMED) for match in kind.finditer(text) if match[1] not in SET)
 
 
 def templates(repository: Path) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ OF_NAMESPACE = f"{OF_TENANT}/namespaces/{NAMESPACE}"
 PAGES = {
     "now": "/now",
     "tenants": "/tenants",
+    "tenant": OF_TENANT,
     "placed/history": f"{OF_NAMESPACE}/topics/placed/history?span=1h",
     "platform": "/platform",
     "brokers": "/platform/brokers",
