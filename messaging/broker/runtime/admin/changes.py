@@ -37,6 +37,9 @@ OBJECTS = 4
 class OutcomeUnknown(NotReady):
     """This broker does not know of such a change."""
 
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+
 
 Asked = tuple[str, bytes, bool]  # the method, the request, whether another broker asks
 
@@ -117,8 +120,8 @@ class LongChanges:
         change = self._changes.get(request.id)
         if change is None:
             raise OutcomeUnknown(
-                "the outcome of this change is not known any more, the broker may have been restarted: what it deleted or added is "
-                "finished by itself then; look, and ask for it again if it is not done"
+                why="the outcome of this change is not known any more, the broker may have been restarted: what it deleted or added "
+                "is finished by itself then; look, and ask for it again if it is not done"
             )
         return change.outcome()
 

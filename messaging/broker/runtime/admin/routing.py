@@ -119,11 +119,14 @@ class Routing:
             if asking.done():
                 return asking.result()
             silent = silent + 1 if silence.is_silent(place, silent_s) else 0
-        return self._no_answer(place)
+        return self._no_answer(place, may_be_done=not (method.idempotent or getattr(request, "dry_run", False)))
 
-    def _no_answer(self, place: str) -> NotReady:
+    def _no_answer(self, place: str, *, may_be_done: bool = False) -> NotReady:
+        """`may_be_done`: it was asked for what must not be done twice."""
         sessions = self._owners.other_sessions()
         broker_id = next((each.broker_id for each in sessions if each.addresses.get("rpc_url") == place), f"at {place}")
+        if may_be_done:
+            return NotReady(f"broker {broker_id} does not answer: whether it was done is not known, so look before you do it again")
         return NotReady(f"broker {broker_id} does not answer: try again, or see what is wrong there")
 
     async def _ask_other(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Answer:

@@ -13,7 +13,16 @@ import pytest
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.changes import ChangeRef, ChangesList
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, PARTITIONS_DELETE, TOPICS_CREATE, TOPICS_DELETE, TOPICS_LOOKUP
+from messaging.adminrpc.methods import (
+    CHANGES_LIST,
+    CHANGES_OUTCOME,
+    PARTITIONS_DELETE,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_LOOKUP,
+)
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup, TopicRef
 from messaging.broker.runtime.admin import changes
 from messaging.errors import NotReady, UnderWay
@@ -163,6 +172,29 @@ async def test_the_outcome_that_a_broker_does_not_answer_is_asked_of_nobody_else
     with pytest.raises(NotReady, match="broker-3"):
         await eventually(lambda: call(second, CHANGES_OUTCOME, ChangeRef(id=goes_on.value.change)))
     assert asked == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_who_asked_for_what_must_not_be_done_twice_is_told_that_it_may_be_done(
+    fleet: list[RunningBroker], monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    first, second = fleet
+    topic = await owned_by(fleet, second)
+    parts = [f"{topic}-partition-{index}" for index in range(COUNT)]
+    lookups = [(await call(first, TOPICS_LOOKUP, TopicLookup(topic=part))).broker_url for part in parts]
+    elsewhere = parts[lookups.index(second.service.addresses.broker_url)]
+    others, asked = first.service.other_brokers, list[str]()
+    assert others is not None
+
+    async def silent(rpc_url: str, *args: object) -> None:
+        asked.append(rpc_url)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(others, "call", silent)
+    monkeypatch.setattr(others.silence, "is_silent", lambda *_: bool(asked))
+    skip = SubscriptionSkip(topic=elsewhere, subscription="s", entries=1, dry_run=dry_run)
+    with pytest.raises(NotReady, match="try again" if dry_run else "whether it was done is not known"):
+        await call(first, SUBSCRIPTIONS_SKIP, skip)
 
 
 async def test_a_tenant_may_have_many_changes_under_way_at_another_broker(
