@@ -120,8 +120,8 @@ class LongChanges:
         change = self._changes.get(request.id)
         if change is None:
             raise OutcomeUnknown(
-                why="the outcome of this change is not known any more, the broker may have been restarted: what it deleted or added "
-                "is finished by itself then; look, and ask for it again if it is not done"
+                why="the outcome of this change is not known any more, the broker may have been restarted: what it deleted or "
+                "added is finished by itself then; look, and ask for it again if it is not done"
             )
         return change.outcome()
 
