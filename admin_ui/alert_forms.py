@@ -35,14 +35,14 @@ class ThresholdForm(forms.Form):
         label="Over below", min_value=0, initial=800, max_value=_VALUE_MAX, help_text="It is over below this value."
     )
     hold_s = forms.IntegerField(
-        label="For seconds", min_value=0, max_value=86_400, initial=60, help_text="How long the value must be there."
+        label="For so many seconds", min_value=0, max_value=86_400, initial=60, help_text="How long the value must be there."
     )
     runbook_url = forms.CharField(
         label="Runbook",
         required=False,
         max_length=500,
         widget=forms.TextInput(attrs=PLAIN),
-        help_text="https://host/path: what whoever is told is to do. Goes with each notice.",
+        help_text="https://host/path with what to do when it fires. Sent with each notice.",
     )
 
 
