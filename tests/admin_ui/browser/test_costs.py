@@ -67,7 +67,7 @@ def test_an_invoice_fits_the_screen(visit: Callable[..., Page]) -> None:
     assert page.evaluate(OFF_SCREEN) == []
     page.get_by_role("link", name="Bytes published").click()
     expect(page.get_by_role("heading", name="What bytes_in@")).to_be_visible()
-    page.get_by_text("1 hours").click()
+    page.get_by_text("1 hour", exact=True).click()
     assert page.evaluate(OFF_SCREEN) == []
     with page.expect_download(timeout=60_000) as download:  # fonts are read at the first
         page.get_by_role("link", name="PDF").click(timeout=60_000)
