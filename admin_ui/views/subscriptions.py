@@ -29,7 +29,7 @@ from tenants.actions.topics import topic_resource
 def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     """Also of one that was deleted, while that can be undone."""
     name = topic_name(tenant, namespace, topic)
-    state = look(name)
+    state = look(name, subscription)
     may_move = request.actor.may(Action.CURSOR_ADMIN, topic_resource(name, subscription))
     moves = recorded_moves(request.actor, name, subscription, datetime.now(UTC)) if may_move else []
     row: SubscriptionRow | None = None

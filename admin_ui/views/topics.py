@@ -19,6 +19,7 @@ from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
 from messaging.adminrpc.topics import PartitionsGet, StatsAsked
 from messaging.errors import InvalidName, MagnetarError, NotFound
+from messaging.limits.sizes import NAME_BYTES_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
 from tenants.actions import policy_views
@@ -36,16 +37,19 @@ def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
         raise Http404 from None
 
 
-def look(name: TopicName) -> dict[str, Any]:
-    """What the broker reports about a topic. 404 if the topic does not exist; `away` says why if the broker does not respond."""
+def look(name: TopicName, subscription: str = "") -> dict[str, Any]:
+    """What the broker reports about a topic, and of its subscriptions of this one alone, if it is named. 404 if the topic does not
+    exist; `away` says why if the broker does not respond."""
+    alone = 0 < len(subscription.encode()) <= NAME_BYTES_MAX
+    asked = StatsAsked(topic=str(name), subscriptions=[subscription] if alone else [])
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
     try:
         partitions = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name)))).partitions
         if partitions:
             found["partitions"] = partitions
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, StatsAsked(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, asked))
         else:
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, StatsAsked(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, asked))
         found["stats"] = topic_view(answer.stats)
     except NotFound:
         raise Http404 from None

@@ -111,7 +111,7 @@ def _verdict(request: ConsoleRequest, steps: list[StepRow], problems: list[Probl
 
 def _partitions(name: TopicName, subscription: str) -> dict[str, Any]:
     """Each partition of the subscription: its backlog, and what holds it back."""
-    found = look(name)
+    found = look(name, subscription)
     if found["stats"] is None:
         return {"away": found["away"]}
     partitions = found["stats"].partitions

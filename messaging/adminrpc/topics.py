@@ -15,7 +15,7 @@ class TopicRef(Request, kw_only=True):
 
 
 class StatsAsked(TopicRef, kw_only=True):
-    """`subscriptions`: only these have figures of their own, without ages, and what is added up is of these; none: all do."""
+    """`subscriptions`: only these have figures of their own, and what is added up is of these; none: all do."""
 
     subscriptions: fields.SubscriptionsShown = []
 

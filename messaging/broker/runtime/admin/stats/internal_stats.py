@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from messaging.broker.core.bitmaps import count_ranges, ranges_of
-from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.admin.stats.compaction_stats import compacted_ledger_stats
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -17,6 +17,7 @@ from messaging.storage.meta_store import LedgerRecord
 from messaging.times import time_text
 
 CURSOR_COST = 100  # in units of `core/turns/command_costs.py`
+NOT_DURABLE = " (non-durable)"  # after the name of one beside a durable one of the same name
 
 
 def position_text(position: Position) -> str:
@@ -27,13 +28,15 @@ def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
     """Subscriptions with the names under which they are shown: one that is not durable gives way to a durable one of its name."""
     for key, subscription in topic.subscriptions.table.items():
         name = subscription.name
-        yield name if key == name or name not in topic.subscriptions.table else f"{name} (non-durable)", subscription
+        yield name if key == name or name not in topic.subscriptions.table else f"{name}{NOT_DURABLE}", subscription
 
 
 def named_subscriptions(topic: Topic, names: Sequence[str]) -> Iterator[tuple[str, Subscription]]:
-    """Those of them that there are; of two with one name the durable one."""
+    """Those of them that there are, by the names under which they are shown; of two with one name that is the durable one's."""
     for name in dict.fromkeys(names):
         subscription = topic.subscriptions.find(name)
+        if subscription is None and name.endswith(NOT_DURABLE):
+            subscription = topic.subscriptions.table.get(subscription_key(name.removesuffix(NOT_DURABLE), durable=False))
         if subscription is not None:
             yield name, subscription
 

@@ -23,7 +23,7 @@ from messaging.broker.runtime.admin.naming import parts_of, read_topic, stored_t
 from messaging.broker.runtime.admin.stats import stats
 from messaging.broker.runtime.admin.stats.idle_stats import FIGURES_COST, IdleStats, alert_figures
 from messaging.broker.runtime.admin.stats.internal_info import internal_info
-from messaging.broker.runtime.admin.stats.internal_stats import internal_stats
+from messaging.broker.runtime.admin.stats.internal_stats import internal_stats, named_subscriptions
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.broker.runtime.admin.stats.pulsar_stats import completed
 from messaging.broker.runtime.admin.stats.stats import ENCODED_ABOVE
@@ -150,7 +150,8 @@ class TopicStatsHandlers:
             return {topic.text: await make(topic, slices) async for topic in self._loaded(names)}
 
     async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False, only: Sequence[str] = ()) -> Figures:
-        oldest_ms = {} if only else await self._backlog_ages.of(topic, slices)
+        asked = [subscription for _, subscription in named_subscriptions(topic, only)] if only else None
+        oldest_ms = await self._backlog_ages.of(topic, slices, asked)
         broker = self._broker
         result = broker.compactions.result(topic.text)
         problems = problems_of_topic(broker, topic)

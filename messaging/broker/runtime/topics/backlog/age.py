@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -19,11 +20,13 @@ class BacklogAges:
     def __init__(self) -> None:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
-    async def of(self, topic: TopicContext, slices: TurnSlices) -> dict[str, int]:
-        """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. Those without a backlog are left out."""
+    async def of(self, topic: TopicContext, slices: TurnSlices, only: Iterable[Subscription] | None = None) -> dict[str, int]:
+        """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. `only`: of these. Those without a backlog are
+        left out."""
         times: dict[str, int] = {}
         reads = 0
-        for key, subscription in list(topic.subscriptions.table.items()):
+        for subscription in list(topic.subscriptions.table.values() if only is None else only):
+            key = subscription.key
             await slices.spend(LOOK_COST)
             position = _first_unacked(subscription)
             if position is None:

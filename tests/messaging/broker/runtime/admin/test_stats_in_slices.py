@@ -17,7 +17,7 @@ from messaging.broker.runtime.topics.partitions.partition_topics import MAKE_COS
 from messaging.broker.runtime.turn_slices import AT_ONCE, TurnSlices
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import LATEST
-from tests.support.clients.consuming import TOPIC
+from tests.support.clients.consuming import TOPIC, filled
 from tests.support.worlds.broker_world import BrokerWorld
 
 COUNT = 5 * ENCODED_ABOVE
@@ -52,6 +52,22 @@ async def test_a_few_of_many_subscriptions_take_as_few_turns_as_there_are_of_the
     found = world.admin.topic_stats.stats(asked)
     assert await turns_of(found, world) <= 2
     assert list((await world.admin.topic_stats.stats(asked)).stats["subscriptions"]) == ["r7", "r3"]
+
+
+async def test_one_that_is_asked_for_alone_has_the_figures_that_it_has_among_all(world: BrokerWorld) -> None:
+    """Also its age, and also one that is not durable, which has the name of a durable one and a word after it."""
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=True)
+    await topic.subscriptions.create("s", LATEST)
+    topic.subscriptions.create_reader("s", LATEST)
+    await filled(world, 1)
+    stats = world.admin.topic_stats
+    among = (await stats.stats(StatsAsked(topic=TOPIC))).stats["subscriptions"]
+    assert among["s"]["earliestMsgPublishTimeInBacklog"] > 0 and set(among) == {"s", "s (non-durable)"}
+    for name, figures in among.items():
+        alone = (await stats.stats(StatsAsked(topic=TOPIC, subscriptions=[name]))).stats["subscriptions"]
+        assert set(alone) == {name} and set(alone[name]) == set(figures)
+        for figure in ("durable", "msgBacklog", "earliestMsgPublishTimeInBacklog"):
+            assert alone[name][figure] == figures[figure]
 
 
 async def test_encoded_stats_read_as_those_of_a_small_topic(world: BrokerWorld) -> None:
