@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from allauth.account.models import EmailAddress
-from django.db.models.functions import Lower
+from django.db import connection
 
 from tenants.models import AuditRecord, Invitation, Membership, Tenant, User, administrators
 from tenants.scoping import platform_scope
@@ -33,14 +32,26 @@ def _people_of(tenant_uid: str, addresses: Collection[str]) -> dict[str, list[Us
     """Whose an address is was shown by them, or said by the tenant when it invited them; else somebody could keep mail from others
     by naming their address."""
     people: dict[str, list[User]] = {}
-    shown = EmailAddress.objects.annotate(lower=Lower("email")).filter(lower__in=addresses, verified=True).select_related("user")
-    for row in shown:
-        people.setdefault(row.lower, []).append(row.user)
+    shown = _shown_addresses(addresses)
+    users = User.objects.in_bulk([user_id for user_id, _ in shown])
+    for user_id, address in shown:
+        people.setdefault(address, []).append(users[user_id])
     invited = Invitation.objects.filter(tenant__uid=tenant_uid, email__in=addresses).exclude(accepted_by="")
     by_name = dict(invited.values_list("accepted_by", "email"))
     for user in User.objects.filter(username__in=by_name):
         people.setdefault(by_name[user.username], []).append(user)
     return people
+
+
+def _shown_addresses(addresses: Collection[str]) -> list[tuple[int, str]]:
+    """The account and the address, of those that were shown. Their table is read by its name: a worker does not load
+    their app, which is of pages alone."""
+    marks = ", ".join(["%s"] * len(addresses))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"select user_id, lower(email) from account_emailaddress where verified and lower(email) in ({marks})", list(addresses)
+        )
+        return list(cursor.fetchall())
 
 
 def _is_former(tenant_uid: str, user: User) -> bool:

@@ -38,6 +38,20 @@ UNUSED = {
 }
 
 
+_TASKS = (
+    "from workers.schedule import TASKS; from messaging.late_imports import imported;"
+    "print(len([imported(name) for task in TASKS for name in (task.work, task.turn) if name]) >= len(TASKS) > 20)"
+)
+
+
+def test_a_worker_can_import_all_of_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not once one used a model of an app that only pages load: no alert was looked at, and tests load all apps."""
+    monkeypatch.setenv("MAGNETAR_DATA_DIR", str(tmp_path))
+    code = f"{PROCESSES['worker']}; {_TASKS}"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_process_loads_nothing_that_it_does_not_use(process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGNETAR_DATA_DIR", str(tmp_path))
