@@ -103,9 +103,9 @@ def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> l
             complete = False
             break
         for action, answers in zip(actions, found, strict=True):
-            answer = _answered(grants, Question(action, resource), principal)
-            if answer.decision.allowed:
-                answers.append(answer)
+            decision = decide(grants, principal, action, resource)
+            if decision.allowed:  # why it is refused to thousands of others, nobody asked
+                answers.append(Answer(principal, decision, ""))
     return [Others(answers, complete) for answers in found]
 
 
