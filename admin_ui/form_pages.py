@@ -71,10 +71,11 @@ def confirm_page(
     calls: Sequence[Call] = (),
     given: Mapping[str, str] = MappingProxyType({}),
     asking: ButtonForm | None = None,
+    final: bool = False,
 ) -> HttpResponse:
     """Asks for `name` before something is gone for good; without one, for a click. `done` is said at `back`; `cancel` leads there
     too, if it names no other page. `given`: what was filled in on the page before, sent again with the confirmation. `asking`: a
-    form that asks for more than the click."""
+    form that asks for more than the click. `final`: it takes something away, and looks so where no name has to be typed, too."""
     form = asking or (ConfirmForm(request.POST or None, expected=name) if name else ButtonForm(request.POST or None))
     if (name or "confirmed" in request.POST) and carried_out(request, form, act):
         show_message(request, done if isinstance(done, str) else done())
@@ -87,6 +88,7 @@ def confirm_page(
         heading=heading,
         impact=impact,
         name=name,
+        final=final or bool(name),
         form=form if name or asking or form.errors.get("__all__") else ButtonForm(),
         given=given.items(),
         submit=submit,

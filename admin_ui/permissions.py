@@ -100,7 +100,6 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:invitation_link"): Action.PUBLIC,  # whoever has the secret in it
     ("GET", "console:invitation"): Action.PUBLIC,
     ("POST", "console:invitation"): Action.PUBLIC,
-    # Keys
     ("GET", "console:alerts"): Action.OPERATE,  # and TENANT_ADMIN for where notices are sent, with the secret that signs
     ("POST", "console:alerts"): Action.OPERATE,  # the same
     ("GET", "console:alert_rule"): Action.OPERATE,
@@ -243,6 +242,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:dead_letter_policy"): Action.CONSUME,
     # People, usage and the platform
     ("GET", "console:people"): Action.SUPERUSER,
+    ("GET", "console:person"): Action.SUPERUSER,
     ("POST", "console:person_link"): Action.SUPERUSER,
     ("GET", "console:person_factors"): Action.SUPERUSER,
     ("POST", "console:person_factors"): Action.SUPERUSER,

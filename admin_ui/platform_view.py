@@ -56,6 +56,7 @@ class WorkerRow:
     look: str
     detail: str
     at: datetime | None
+    is_quiet: bool = False  # it has run nothing for too long
 
 
 def process_of(broker_id: str) -> str:
@@ -109,7 +110,11 @@ def worker() -> WorkerRow:
     title = {task.name: said(task.title) for task in TASKS}.get(run.name, run.name)
     if timezone.now() - run.started_at > quiet():
         return WorkerRow(
-            gettext("Not running tasks"), "badge-bad", gettext("The last task was “{title}”,").format(title=title), run.started_at
+            gettext("Not running tasks"),
+            "badge-bad",
+            gettext("The last task was “{title}”,").format(title=title),
+            run.started_at,
+            is_quiet=True,
         )
     look = "badge-bad" if run.outcome == TaskRun.Outcome.FAILED else "badge-good"
     return WorkerRow(

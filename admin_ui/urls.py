@@ -211,6 +211,7 @@ urlpatterns = [
     path(f"{_SUBSCRIPTION}/undo/<int:record>", cursor_moves.subscription_undo, name="subscription_undo"),
     path("people", people.people, name="people"),
     path("new-person", people.person_create, name="person_create"),
+    path("people/<str:person>", people.person, name="person"),
     path("people/<str:person>/password", people.person_password, name="person_password"),
     path("people/<str:person>/link", people.person_link, name="person_link"),
     path("people/<str:person>/sessions", people.person_sessions, name="person_sessions"),

@@ -210,7 +210,7 @@ class Finder:
         named = Q(username__icontains=self.words) | Q(email__icontains=self.words)
         if self.request.actor.may(Action.SUPERUSER):
             for name in User.objects.filter(named).order_by("username").values_list("username", flat=True)[:OF_A_KIND_MAX]:
-                yield self._entry(name, "person", "person_sessions", name)
+                yield self._entry(name, "person", "person", name)
             return
         seen = [name for name in self._mine if self.request.actor.may(Action.TENANT_READ, Resource(name))]
         for tenant in seen[:TENANTS_SEARCHED_MAX]:

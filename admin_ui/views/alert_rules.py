@@ -74,6 +74,7 @@ def _delete(
             ),
         ],
         submit=gettext("Delete rule"),
+        final=True,
         done=gettext("The alert rule {name} was deleted.").format(name=row.name),
         back=alerts,
         cancel=back,

@@ -55,7 +55,8 @@ def price_plans(request: ConsoleRequest) -> HttpResponse:
         {
             "row": row,
             "newest": versions[row.plan][0] == row.version,
-            "state": _state(versions[row.plan][1] == row.version, row.in_force_from > now),
+            "in_force": (in_force := versions[row.plan][1] == row.version),
+            "state": _state(in_force, row.in_force_from > now),
         }
         for row in listed.rows
     ]

@@ -307,6 +307,7 @@ def _deletion(
         submit=submit,
         done=done,
         back=back,
+        final=True,
     )
 
 

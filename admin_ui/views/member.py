@@ -90,6 +90,7 @@ def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
         done=gettext("They are no longer a member. What they made goes on: look through it, and take away what is not wanted."),
         back=reverse("console:member", args=[tenant, person]),
         cancel=people,
+        final=True,
     )
 
 

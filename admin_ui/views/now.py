@@ -13,6 +13,7 @@ from django.urls import reverse
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.now.facts import alerts, of_platform
+from admin_ui.now.first_step import first_step
 from admin_ui.now.rows import row
 from admin_ui.now.visible_scope import visible_scope
 from admin_ui.pages import navigation, sentence, show
@@ -57,7 +58,8 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "left_out": scope.left_out,
         "unkept": found.beyond if found else 0,
         "alerts_at": alerts_at,
-        "worker": worker if worker is not None and worker.look == "badge-bad" and worker.word != "Working" else None,
+        "first_step": None if problems or away else first_step(request.actor),
+        "worker": worker if worker is not None and worker.is_quiet else None,
         "at_ms": time.time_ns() // 1_000_000,
     }
 

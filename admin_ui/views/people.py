@@ -31,6 +31,8 @@ from tenants.actions.people import (
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
 
+TENANTS_SHOWN = 50  # on the page of one person
+
 PERSON_COLUMNS = (
     Column("active", order=("-is_active", "username")),
     Column("name", gettext_lazy("Person"), ("username",)),
@@ -58,13 +60,30 @@ def people(request: ConsoleRequest) -> HttpResponse:
             "tenants": tenants.get(user.pk, []),
             "email": user.email,
             "waits": user.must_verify_email,
-            "second_factor": user.has_second_factor,
             "last_login": user.last_login,
             "created_at": user.date_joined,
         }
         for user in listed.rows
     ]
     return show(request, "pages/people.html", navigation(request, "people"), people=found, listed=listed)
+
+
+@page
+def person(request: ConsoleRequest, person: str) -> HttpResponse:
+    """Somebody, and what can be done about them."""
+    user = _found(person)
+    with platform_scope():
+        rows = Membership.objects.filter(user=user).order_by("tenant_id").values_list("tenant_id", "role")
+        roles = list(rows[: TENANTS_SHOWN + 1])
+    return show(
+        request,
+        "pages/person.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        person=user,
+        memberships=roles[:TENANTS_SHOWN],
+        more=len(roles) > TENANTS_SHOWN,
+    )
 
 
 @page
@@ -113,13 +132,13 @@ def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
         request,
         "pages/confirm.html",
         navigation(request, "people"),
-        crumbs=_above(),
+        crumbs=_above(user),
         heading=gettext("New password for {username}").format(username=user.username),
         impact=impact,
         name=user.username,
         form=form,
         submit=gettext("Create new password"),
-        cancel_url=reverse("console:people"),
+        cancel_url=_page_of(user),
     )
 
 
@@ -197,13 +216,13 @@ def _asked(request: ConsoleRequest, user: User, change: _Change) -> HttpResponse
         request,
         navigation(request, "people"),
         lambda: change.act(request.actor, user.username),
-        crumbs=_above(),
+        crumbs=_above(user),
         heading=change.heading.format(username=user.username),
         impact=[str(text) for text in change.impact],
         name=user.username,
         submit=str(change.submit),
         done=change.done.format(username=user.username),
-        back=reverse("console:people"),
+        back=_page_of(user),
     )
 
 
@@ -214,17 +233,17 @@ def person_administrator(request: ConsoleRequest, person: str) -> HttpResponse:
     form = AdministratorForm(request.POST or None, initial={"days": NO_ADMINISTRATOR if user.administers else "7"})
     if carried_out(request, form, lambda: _set_administrator(request, user, form.cleaned_data["days"])):
         show_message(request, gettext("{username} is changed, from now on.").format(username=user.username))
-        return HttpResponseRedirect(reverse("console:people"))
+        return HttpResponseRedirect(_page_of(user))
     return show(
         request,
         "pages/form.html",
         navigation(request, "people"),
-        crumbs=_above(),
+        crumbs=_above(user),
         heading=gettext("Platform administrator: {username}").format(username=user.username),
         intro=gettext("They may manage all tenants, people and settings. What ends by itself ends to the second."),
         form=form,
         submit=gettext("Set"),
-        cancel_url=reverse("console:people"),
+        cancel_url=_page_of(user),
     )
 
 
@@ -244,7 +263,7 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
             require_may_sign_in_as(request.actor, user)
         except MagnetarError as error:
             show_error(request, explain(error))
-            return HttpResponseRedirect(reverse("console:people"))
+            return HttpResponseRedirect(_page_of(user))
     link = links.verification(request, user) if kind == "email" else links.password_reset(request, user)
     if not link:
         why = (
@@ -253,14 +272,14 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
             else gettext("{username} has no password: they sign in with a provider.")
         )
         show_error(request, why.format(username=user.username))
-        return HttpResponseRedirect(reverse("console:people"))
+        return HttpResponseRedirect(_page_of(user))
     trail.note_about(request, "person.link", user.username, {"kind": "email" if kind == "email" else "password"})
     heading = gettext("Confirm the address of {username}") if kind == "email" else gettext("New password for {username}")
     return show(
         request,
         "pages/person_link.html",
         navigation(request, "people"),
-        crumbs=_above(),
+        crumbs=_above(user),
         heading=heading.format(username=user.username),
         username=user.username,
         link=link,
@@ -275,10 +294,15 @@ def _found(username: str) -> User:
     return user
 
 
-def _above() -> list[tuple[str, str]]:
-    return [(gettext("People"), reverse("console:people"))]
+def _page_of(user: User) -> str:
+    return reverse("console:person", args=[user.username])
+
+
+def _above(user: User | None = None) -> list[tuple[str, str]]:
+    people = [(gettext("People"), reverse("console:people"))]
+    return people if user is None else [*people, (user.username, _page_of(user))]
 
 
 def _shown_once(request: ConsoleRequest, user: User, password: str) -> HttpResponse:
     nav = navigation(request, "people")
-    return show(request, "pages/person_password.html", nav, crumbs=_above(), username=user.username, password=password)
+    return show(request, "pages/person_password.html", nav, crumbs=_above(user), username=user.username, password=password)

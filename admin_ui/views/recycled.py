@@ -33,6 +33,7 @@ def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpRespons
         crumbs=crumbs(tenant),
         heading=gettext("Deleted namespaces"),
         kind=gettext("Namespace"),
+        contents=gettext("Topics"),
         entries=[
             _row(entry)
             | {
@@ -58,6 +59,7 @@ def recycled_tenant_list(request: ConsoleRequest) -> HttpResponse:
         crumbs=crumbs(),
         heading=gettext("Deleted tenants"),
         kind=gettext("Tenant"),
+        contents=gettext("Namespaces"),
         entries=[
             _row(entry)
             | {

@@ -15,7 +15,7 @@ from admin_ui.now import visible_scope
 from messaging.problems.kinds import MARKS, Kind
 from messaging.problems.order import Problem
 from tenants.access import platform_actor
-from tenants.actions import create_namespace, set_custom_role, set_member, set_team
+from tenants.actions import create_key, create_namespace, set_custom_role, set_member, set_team
 from tenants.actions.teams import RoleOfTeam, add_team_member
 from tenants.models import CustomRole, Membership, Namespace, Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
@@ -48,6 +48,29 @@ def test_a_calm_page_where_nothing_is_wrong(world: ConsoleBroker, browse: Browse
     for who in ("owner", "teammate", "stranger", "superuser"):
         page = text(browse(who), "/now")
         assert "Nothing is wrong" in page and marks(page) == [] and "<table" not in page
+
+
+def test_who_has_nothing_yet_is_led_to_the_first_message(world: ConsoleBroker, browse: Browse) -> None:
+    a_worker_that_runs()
+    world.set_problems()
+    page = text(browse("owner"), "/now")
+    assert "Nothing is wrong" in page and "Send the first message" in page and f'href="{NAMESPACE}/quick-start"' in page
+    assert "New tenant" not in page and "New tenant" in text(browse("superuser"), "/now")
+    assert "Send the first message" not in text(browse("teammate"), "/now"), "who may make no key"
+    world.set_problems(problem(Kind.BLOCKED))
+    assert "Send the first message" not in text(browse("owner"), "/now")
+    world.set_problems()
+    create_key(platform_actor(), "acme", "checkout")
+    assert "Send the first message" not in text(browse("owner"), "/now")
+
+
+def test_a_task_that_failed_is_no_worker_that_stands_still_in_any_language(world: ConsoleBroker, browse: Browse) -> None:
+    TaskRun.objects.create(name="expire", task_id="1", outcome=TaskRun.Outcome.FAILED, started_at=timezone.now())
+    world.set_problems()
+    administrator = browse("superuser")
+    for language in ("en", "de"):
+        page = administrator.get("/now", headers={"Accept-Language": language}).content.decode()
+        assert "unknown since then" not in page and "ist seither unbekannt" not in page
 
 
 def test_problems_stand_in_order_with_their_sentence_place_and_fix(world: ConsoleBroker, browse: Browse) -> None:

@@ -68,3 +68,21 @@ def test_the_last_administrator_stays(browse: Browse) -> None:
     page = browse("superuser").post("/people/superuser/active", {"confirm": "superuser"})
     assert page.status_code == 200 and b"only platform administrator" in page.content
     assert User.objects.get(username="superuser").is_active
+
+
+def test_a_row_leads_to_the_person_where_everything_stands_that_can_be_done(browse: Browse) -> None:
+    administrator = browse("superuser")
+    rows = administrator.get("/people").content.decode()
+    assert 'href="/people/owner"' in rows and "/people/owner/" not in rows
+    page = administrator.get("/people/owner").content.decode()
+    for what in ("password", "link", "sessions", "administrator", "active"):
+        assert f'"/people/owner/{what}"' in page
+    assert 'href="/tenants/acme/members/owner"' in page and "/people/owner/second-factor" not in page
+    assert 'value="email"' not in page, "no address waits to be confirmed"
+    User.objects.filter(username="owner").update(has_second_factor=True, must_verify_email=True)
+    page = administrator.get("/people/owner").content.decode()
+    assert "/people/owner/second-factor" in page and 'value="email"' in page
+    done = administrator.post("/people/owner/active", {"confirm": "owner"})
+    assert done["Location"] == "/people/owner" and "Activate…" in administrator.get("/people/owner").content.decode()
+    assert browse("teammate").get("/people/owner").status_code == 403
+    assert administrator.get("/people/nobody").status_code == 404
