@@ -53,11 +53,11 @@ def internal_client_tls(settings: Settings, service: str) -> InternalClientTls |
     return InternalClientTls(settings, service) if settings.internal_tls else None
 
 
-def require_service(connection: ssl.SSLSocket, service: str, url: str) -> None:
-    """That process `service` is at the other end. Raises `NotReady`."""
+def require_service(connection: ssl.SSLSocket, service: str, whom: str) -> None:
+    """That process `service` is at the other end. Raises `NotReady`, which calls it `whom`."""
     names = common_names(connection.getpeercert())
     if names != [service]:
         raise NotReady(
-            f"the certificate of {url} is of {', '.join(names) or 'nobody'} and not of {service!r}: correct the address, or "
+            f"the certificate of {whom} is of {', '.join(names) or 'nobody'} and not of {service!r}: correct the address, or "
             f"internal_tls_cert_file there"
         )

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
 from messaging import errors
 from messaging.adminrpc.base import A, Method, R, Request
@@ -31,6 +32,7 @@ from messaging.json_types import decoder_of
 from messaging.local_caller import is_loopback
 from messaging.settings import INTERNAL_TLS
 
+log = structlog.get_logger("adminrpc")
 ANSWER_BYTES_MAX = 64 << 20
 TRIED_MAX = 4  # brokers, for one call
 
@@ -74,7 +76,8 @@ class AdminRpc(TypedCalls):
     needed, so they may cache. `timeout_s` bounds each wait for the broker, but those for figures of thousands of partitions.
     `tls`: the broker is spoken to over mutual TLS, and no other way; None: on this machine. `did_not_answer` is told the address of
     a broker that cannot be reached or does not answer in time, so that `url_provider` may choose another. `avoids`: whether the
-    broker at this address is to be left alone, so that a connection to it is not used again.
+    broker at this address is to be left alone, so that a connection to it is not used again. `name_of`: what errors call the broker
+    at an address. They reach members of tenants, whom its address does not concern; operators find that in the log.
     """
 
     def __init__(
@@ -85,7 +88,9 @@ class AdminRpc(TypedCalls):
         tls: InternalClientTls | None = None,
         did_not_answer: Callable[[str], None] = lambda url: None,
         avoids: Callable[[str], bool] = lambda url: False,
+        name_of: Callable[[str], str] = lambda url: "the broker",
     ) -> None:
+        self._name_of = name_of
         self._did_not_answer = did_not_answer
         self._avoids = avoids
         self._url_provider = url_provider
@@ -172,13 +177,13 @@ class AdminRpc(TypedCalls):
             self.close()
             self._did_not_answer(url)
             raise errors.NotReady(
-                f"the broker at {url} did not respond to {method.name} within {timeout_s:g} s: {_what_then(method)}"
+                f"{self._name_of(url)} did not respond to {method.name} within {timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if caller.left:
                 raise errors.NotReady(f"the caller left before the answer to {method.name}") from None
-            raise _Broken(f"{type(error).__name__} from {url}") from None
+            raise _Broken(type(error).__name__) from None
         except BaseException:  # an interrupt leaves half an exchange behind
             self.close()
             raise
@@ -213,11 +218,15 @@ class AdminRpc(TypedCalls):
         """Raises `_Unreachable`, `NotReady`."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise errors.NotReady(f"the broker's RPC address {url!r} is not an http:// or https:// URL: correct broker_rpc_url")
-        if (parts.scheme == "https") != (self._tls is not None) or (self._tls is None and not is_loopback(parts.hostname)):
+            log.warning("broker.address_refused", rpc_url=url)
             raise errors.NotReady(
-                f"the broker's RPC address {url} and the settings of this process do not agree about TLS: set {INTERNAL_TLS} for "
-                "both, or for neither on one machine"
+                f"the RPC address of {self._name_of(url)} is not an http:// or https:// URL: correct broker_rpc_url"
+            )
+        if (parts.scheme == "https") != (self._tls is not None) or (self._tls is None and not is_loopback(parts.hostname)):
+            log.warning("broker.address_refused", rpc_url=url)
+            raise errors.NotReady(
+                f"the RPC address of {self._name_of(url)} and the settings of this process do not agree about TLS: set "
+                f"{INTERNAL_TLS} for both, or for neither on one machine"
             )
         connection: http.client.HTTPConnection
         if self._tls is not None:
@@ -228,14 +237,14 @@ class AdminRpc(TypedCalls):
         try:
             connection.connect()
             if isinstance(connection.sock, ssl.SSLSocket):
-                require_service(connection.sock, "broker", url)
+                require_service(connection.sock, "broker", self._name_of(url))
         except errors.NotReady:
             connection.close()
             raise
         except OSError as error:
             connection.close()
             raise _Unreachable(
-                f"the broker is not responding at {url} ({error.strerror or error}): check that it is running, and try again"
+                f"{self._name_of(url)} is not responding ({error.strerror or error}): check that it is running, and try again"
             ) from None
         return connection
 

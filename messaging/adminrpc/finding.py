@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from urllib.parse import urlsplit
 
+import structlog
+
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.brokers import BrokerSeen
 from messaging.adminrpc.client import AdminRpc
@@ -21,6 +23,7 @@ from messaging.internal_tls import internal_client_tls
 from messaging.local_caller import is_loopback
 from messaging.settings import Settings
 
+log = structlog.get_logger("adminrpc")
 AVOIDED_S = 10.0
 ASKED_AGAIN_S = 30.0
 ASK_S = 3.0
@@ -66,7 +69,13 @@ class BrokerChoice:
             self._look()
         return self._seen
 
+    def name_of(self, url: str) -> str:
+        """Its id, as far as brokers told of it."""
+        return next((f"broker {broker.broker_id}" for broker in self._seen if broker.rpc_url == url), "the broker")
+
     def did_not_answer(self, url: str) -> None:
+        if not self.avoids(url):
+            log.warning("broker.not_responding", rpc_url=url)
         self._avoided = self._avoided | {url: self._now_s() + AVOIDED_S}
 
     def avoids(self, url: str) -> bool:
@@ -123,7 +132,7 @@ def admin_rpc(settings: Settings, service: str, choice: BrokerChoice, timeout_s:
     """Calls of process `service` to the broker that `choice` names. Raises `ConfigError`."""
     tls = internal_client_tls(settings, service)
     token = partial(service_token, settings, service)
-    return AdminRpc(choice.rpc_url, token, timeout_s, tls, choice.did_not_answer, choice.avoids)
+    return AdminRpc(choice.rpc_url, token, timeout_s, tls, choice.did_not_answer, choice.avoids, choice.name_of)
 
 
 def _first(urls: Sequence[str], avoided: dict[str, float]) -> str:

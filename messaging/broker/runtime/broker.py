@@ -128,8 +128,8 @@ class Broker:
         self.delegations: DelegationVerifier | None = None  # of clients of other brokers
         self.fleet_limits: FleetLimits | None = None
         if isinstance(self.owners, FleetMember):
-            silence = Silence()
-            self.other_brokers, self._told_brokers = OtherBrokers(settings, silence), OtherBrokers(settings, silence)
+            others = partial(OtherBrokers, settings, Silence(), self.owners.name_of)
+            self.other_brokers, self._told_brokers = others(), others()
             self.delegations = DelegationVerifier(settings)
             self.before_stop += [self.other_brokers.stop, self._told_brokers.stop]
         self._log_health = self.background.register("ledger_log")

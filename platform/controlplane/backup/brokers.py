@@ -43,12 +43,15 @@ def running_brokers(settings: Settings) -> list[str]:
     return urls
 
 
+_at = "the broker at {}".format  # who runs the command is an operator
+
+
 def brokers_of_the_fleet(settings: Settings, urls: Sequence[str]) -> list[str]:
     """The RPC addresses of all that share the metadata with those of `urls`, also of other machines. Raises `ConfigError`."""
     if not urls:
         return []
     tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
-    rpc = AdminRpc(_constant(urls[0]), token, tls=tls)
+    rpc = AdminRpc(_constant(urls[0]), token, tls=tls, name_of=_at)
     try:
         seen = rpc.call(BROKERS_LIST, Request()).brokers
     except MagnetarError as error:
@@ -86,7 +89,7 @@ class HeldBrokers:
 
     def __init__(self, settings: Settings, urls: Sequence[str], backup_id: str) -> None:
         tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
-        self._clients = [AdminRpc(_constant(url), token, tls=tls) for url in urls]
+        self._clients = [AdminRpc(_constant(url), token, tls=tls, name_of=_at) for url in urls]
         self._threads = [ThreadPoolExecutor(1) for _ in urls]
         self._backup_id = backup_id
         self._ended = threading.Event()

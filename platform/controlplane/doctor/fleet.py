@@ -40,7 +40,7 @@ def fleet(settings: Settings) -> Iterator[Finding]:
         if not urls:
             return
         tls, token = internal_client_tls(settings, "cli"), partial(service_token, settings, "cli")
-        rpc = AdminRpc(lambda: urls[0], token, TIMEOUT_S, tls)
+        rpc = AdminRpc(lambda: urls[0], token, TIMEOUT_S, tls, name_of="the broker at {}".format)
         seen = rpc.call(BROKERS_LIST, Request()).brokers
     except (ConfigError, MagnetarError) as error:
         yield Finding("Fleet", "warn", f"the brokers could not be listed: {error}", "see the readiness of the broker above")

@@ -85,6 +85,7 @@ def test_of_those_that_are_named_the_first_that_answers_tells_of_the_others() ->
     choice = BrokerChoice(named(1, 2), brokers.ask, now_s=lambda: clock[0])
     assert choice.rpc_url() == local(2), "the first did not answer"
     assert brokers.asked == [local(1), local(2)]
+    assert [choice.name_of(local(number)) for number in (2, 3, 4)] == ["broker b2", "broker b3", "the broker"]
     assert [broker.broker_id for broker in choice.seen()] == ["b2", "b3"] and len(brokers.asked) == 2, "it is known for a while"
     choice.did_not_answer(local(2))
     assert choice.rpc_url() == local(3), "nobody named it"

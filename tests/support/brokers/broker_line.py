@@ -24,9 +24,7 @@ class BrokerLine(TypedCalls):
         self._cut: tuple[str, Fault] | None = None
         self._instead: dict[str, tuple[Instead, Fault]] = {}
 
-    def cut(
-        self, why: str = "the broker is not responding at http://127.0.0.1:1: check that it is running, and try again"
-    ) -> Fault:
+    def cut(self, why: str = "the broker is not responding (Connection refused): check that it is running, and try again") -> Fault:
         """From now on no call reaches the broker: each raises `NotReady` with `why`, and fires the fault."""
         fault = Fault(f"the line is cut: {why}")
         self._cut = why, fault

@@ -123,11 +123,10 @@ class Routing:
 
     def _no_answer(self, place: str, *, may_be_done: bool = False) -> NotReady:
         """`may_be_done`: it was asked for what must not be done twice."""
-        sessions = self._owners.other_sessions()
-        broker_id = next((each.broker_id for each in sessions if each.addresses.get("rpc_url") == place), f"at {place}")
+        name = self._owners.name_of(place)
         if may_be_done:
-            return NotReady(f"broker {broker_id} does not answer: whether it was done is not known, so look before you do it again")
-        return NotReady(f"broker {broker_id} does not answer: try again, or see what is wrong there")
+            return NotReady(f"{name} does not answer: whether it was done is not known, so look before you do it again")
+        return NotReady(f"{name} does not answer: try again, or see what is wrong there")
 
     async def _ask_other(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Answer:
         """Raises its error, or `NotReady` soon after it stopped to answer anything."""

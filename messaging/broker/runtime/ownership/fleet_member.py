@@ -214,6 +214,13 @@ class FleetMember(ABC):
         """Those of other brokers that are alive, as far as is known."""
         return [each for each in self.owners.sessions.values() if each.live and each.broker_id != self.broker_id]
 
+    def name_of(self, rpc_url: str) -> str:
+        """What errors call another broker: tenants read them, whom its address does not concern."""
+        sessions = [*self.owners.sessions.values()]  # a copy: other threads ask, too
+        sessions.sort(key=lambda each: each.live)
+        ids = {each.addresses.get("rpc_url"): each.broker_id for each in sessions}  # of two with one address, one that lives
+        return f"broker {ids[rpc_url]}" if rpc_url in ids else "another broker"
+
     def absent(self) -> list[str]:
         """Ids of brokers that are away and whose topics nobody else serves, as far as is known."""
         away = [each.broker_id for each in self.owners.sessions.values() if self.pins and not each.live]

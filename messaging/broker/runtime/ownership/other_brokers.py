@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -24,9 +25,11 @@ TIMEOUT_S = 7.0  # less than who asked this broker waits for it: so that it can 
 
 
 class OtherBrokers:
-    """Its threads are made as they are needed. `silence`: is told who was asked, and who answered."""
+    """Its threads are made as they are needed. `silence`: is told who was asked, and who answered. `name_of`: what errors call the
+    broker at an address."""
 
-    def __init__(self, settings: Settings, silence: Silence) -> None:
+    def __init__(self, settings: Settings, silence: Silence, name_of: Callable[[str], str]) -> None:
+        self._name_of = name_of
         self.silence = silence
         self._settings = settings
         self._tls = internal_client_tls(settings, "broker")
@@ -65,7 +68,8 @@ class OtherBrokers:
 
     def _call(self, rpc_url: str, method: Method[R, A], request: R, timeout_s: float) -> A:
         """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""
-        client = AdminRpc(lambda: rpc_url, lambda: service_token(self._settings, "broker"), timeout_s, self._tls)
+        token = partial(service_token, self._settings, "broker")
+        client = AdminRpc(lambda: rpc_url, token, timeout_s, self._tls, name_of=self._name_of)
         try:
             return client.perform(method, request)
         finally:

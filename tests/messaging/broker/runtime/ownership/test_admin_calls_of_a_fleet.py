@@ -242,7 +242,7 @@ async def test_a_change_of_the_control_plane_reaches_every_broker_or_the_one_tha
     assert await revoke("writer") == fleet[0].service.access.view.version
     assert [revoked(broker, "writer") for broker in fleet] == [True, True]
     monkeypatch.setattr(fleet[0].service.owners, "others", lambda kind: ["http://127.0.0.1:1"])
-    with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
+    with pytest.raises(NotReady, match=r"^another broker is not responding"):
         await revoke("reader")
     assert [revoked(broker, "reader") for broker in fleet] == [True, False]
 
@@ -426,7 +426,7 @@ async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]
     of_second = sorted(serving(fleet, PLAIN)[1])[0]
     await fleet[0].service.owners.look()  # type: ignore[attr-defined]
     unreachable(fleet[0], "broker-2")  # which the next look mends
-    with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
+    with pytest.raises(NotReady, match=r"^broker broker-2 is not responding \(Connection refused\)"):
         await ask(fleet[0], TOPICS_STATS, StatsAsked(topic=of_second))
 
 
