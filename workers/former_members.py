@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from django.db import connection
 
+from messaging.permissions.model import user_role
 from tenants.models import AuditRecord, Invitation, Membership, Tenant, User, administrators
 from tenants.scoping import platform_scope
 
@@ -37,9 +38,11 @@ def _people_of(tenant_uid: str, addresses: Collection[str]) -> dict[str, list[Us
     for user_id, address in shown:
         people.setdefault(address, []).append(users[user_id])
     invited = Invitation.objects.filter(tenant__uid=tenant_uid, email__in=addresses).exclude(accepted_by="")
-    by_name = dict(invited.values_list("accepted_by", "email"))
-    for user in User.objects.filter(username__in=by_name):
-        people.setdefault(by_name[user.username], []).append(user)
+    accepted = set(invited.values_list("accepted_by", "email"))  # by one person perhaps several times, at another address each
+    by_name = {user.username: user for user in User.objects.filter(username__in=[name for name, _ in accepted])}
+    for name, address in accepted:
+        if name in by_name:
+            people.setdefault(address, []).append(by_name[name])
     return people
 
 
@@ -60,6 +63,8 @@ def _is_former(tenant_uid: str, user: User) -> bool:
         return False
     if not user.is_active:
         return True
+    if user_role(user.username) in tenant.admin_roles:
+        return False
     if Membership.objects.filter(tenant=tenant, user=user).exists() or administrators().filter(pk=user.pk).exists():
         return False
     if Membership.ever.filter(tenant=tenant, user=user).exists():  # its time is over, and no task has removed it yet

@@ -131,7 +131,7 @@ class AdminRpc(TypedCalls):
         with self._lock:  # a connection whose call is over may be another call's next
             for call in self._under_way:
                 if call.url in silent and call.connection is not None:
-                    _cut(call.connection)
+                    end_exchange(call.connection)
         return Standing.SILENT if self._is_silent(another, within_s) else Standing.ASKED_ANOTHER
 
     def _is_silent(self, url: str, within_s: float) -> bool:
@@ -167,7 +167,7 @@ class AdminRpc(TypedCalls):
         headers = {"Authorization": f"Bearer {self._token_provider()}", "Content-Type": "application/json"}
         caller = current_caller()
         # A change goes on without its caller, to its end and to its record in the audit log.
-        ending = caller.ending(partial(_cut, connection)) if method.long_read else nullcontext()
+        ending = caller.ending(partial(end_exchange, connection)) if method.long_read else nullcontext()
         try:
             with ending, self._waiting(url, connection if method.idempotent else None):
                 connection.request("POST", f"/rpc/v1/{method.name}", body, headers)
@@ -249,11 +249,13 @@ class AdminRpc(TypedCalls):
         return connection
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    """Ends the exchange under way, from another thread: the broker notices, and ends the work."""
-    if connection.sock is not None:
+def end_exchange(connection: http.client.HTTPConnection) -> None:
+    """Ends the exchange under way, from another thread: the broker notices, and ends the work. TLS is not taken off the socket, as
+    its own `shutdown` does first: the other thread would go on without it."""
+    sock: socket.socket | None = connection.sock  # which the other thread takes away when the answer ends the connection
+    if sock is not None:
         with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _ended(connection: http.client.HTTPConnection) -> bool:

@@ -103,7 +103,8 @@ def unload_bundle(actor: Actor, name: str, text: str, to_broker_id: str = "", *,
     if to_broker_id:
         require(actor, Action.SUPERUSER)
     limit_rate(actor)
-    bundle = parse_bundle(boundaries_of(name), name, text)
+    boundaries = boundaries_of(name)
+    bundle = parse_bundle(boundaries, name, text)
     if to_broker_id:
         _check_running(to_broker_id)
     owner = owner_of(name, bundle)
@@ -112,7 +113,7 @@ def unload_bundle(actor: Actor, name: str, text: str, to_broker_id: str = "", *,
     before, after = {"bundle": str(bundle), "broker": owner.broker_id}, {"to_broker": to_broker_id}
     try:
         if not _give(owner, to_broker_id):
-            unload_topics(by_bundle(boundaries_of(name), _topics(name))[bundle])
+            unload_topics(by_bundle(boundaries, _topics(name))[bundle])  # also where it was split meanwhile
     except NotReady as error:  # it may have begun
         record(actor, "namespace.unload", tenant, name, before, {**after, "not_confirmed": error.message})
         raise

@@ -211,6 +211,17 @@ def test_where_bundles_stay_their_topics_are_closed(browse: Browse, moves: Fleet
     assert {each.topic for each in topics.called(TOPICS_UNLOAD)} == set(IN_FIRST)
 
 
+def test_what_is_split_while_it_is_unloaded_is_unloaded_as_it_was_shown(topics: ConsoleBroker) -> None:
+    def split_then_refuse(asked: BundleMoved) -> Empty:
+        split_bundle(platform_actor(), ORDERS, FIRST, "range_equally_divide")
+        raise NotAllowed("bundles stay with the broker in whose log their messages lie")
+
+    topics.divert(BUNDLES_OWNERS, Fleet().owned)
+    topics.divert(BUNDLES_MOVE, split_then_refuse)
+    unload_bundle(platform_actor(), ORDERS, FIRST)
+    assert {each.topic for each in topics.called(TOPICS_UNLOAD)} == set(IN_FIRST)
+
+
 def test_a_move_that_nobody_confirmed_is_in_the_audit_log(browse: Browse, fleet: Fleet, world: ConsoleBroker) -> None:
     def fails(_: BundleMoved) -> Empty:
         raise NotReady("the broker did not respond within 20 s: try again in a moment")

@@ -90,3 +90,12 @@ def test_an_address_that_somebody_only_names_keeps_no_mail_from_whose_it_is(peop
     assert former("u1", ADDRESSES) == []
     invited("stranger@z.example", "tom")
     assert former("u1", ADDRESSES) == ["stranger@z.example"], "the tenant said itself that it is theirs"
+
+
+def test_each_address_at_which_somebody_was_invited_counts_and_who_administers_the_tenant_by_role_is_told(people: None) -> None:
+    remove_member(platform_actor(), "acme", "tom")
+    for address in ("old@tom.example", "older@tom.example"):
+        invited(address, "tom")
+    assert former("u1", ["old@tom.example", "older@tom.example"]) == ["old@tom.example", "older@tom.example"]
+    Tenant.unscoped.filter(name="acme").update(admin_roles=["user:tom"])
+    assert former("u1", ["old@tom.example", "tom@x.example"]) == []

@@ -59,7 +59,8 @@ Things = Mapping[str, list[Thing]]  # key, as `Kind.key` has it -> those that ha
 class Kind:
     """`makes` and `changes`: actions of the log. `sets`: an action of `makes` makes it only where there was nothing before.
     `key`: of a record, None where it is about nothing of this kind. `present`: of the tenant in scope, which of some keys exist.
-    `before`: those that were made before a time, where the database knows that. `needs`: to be told of it."""
+    `before`: so many of those that were made before a time, by a role or by nobody knows whom, theirs first; where the database
+    knows that. `needs`: to be told of it."""
 
     name: str
     key: Callable[[AuditRecord], str | None]
@@ -67,7 +68,7 @@ class Kind:
     makes: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     sets: bool = False
-    before: Callable[[datetime], Iterable[Thing]] | None = None
+    before: Callable[[datetime, str, int], Iterable[Thing]] | None = None
     needs: Action = Action.TENANT_READ
     actions: frozenset[str] = field(init=False)
 
@@ -160,11 +161,14 @@ def _policies(keys: list[str]) -> Things:
     for namespace in Namespace.objects.filter(name__in=keys):
         if namespace.policies:
             found[namespace.name] = [Thing(namespace.name, namespace.name)]
-    of_topics = {_topic_of(key): key for key in keys if "://" in key}
+    of_topics: dict[str, list[str]] = {}  # a topic and each of its subscriptions have theirs
+    for key in keys:
+        if "://" in key:
+            of_topics.setdefault(_topic_of(key), []).append(key)
     for row in TopicPolicies.objects.filter(topic__in=of_topics):
-        key = of_topics[row.topic]
-        if row.policies if key == row.topic else row.subscriptions.get(key.removeprefix(f"{row.topic}/")):
-            found[key] = [Thing(key, row.topic)]
+        for key in of_topics[row.topic]:
+            if row.policies if key == row.topic else row.subscriptions.get(key.removeprefix(f"{row.topic}/")):
+                found[key] = [Thing(key, row.topic)]
     return found
 
 
@@ -243,8 +247,10 @@ def _kind_of_rows(
     *,
     sets: bool = False,
     needs: Action = Action.TENANT_READ,
+    maker: str = "",
 ) -> Kind:
-    """Of rows of the database, which say when they were made; `by` is the column that the key of a record names."""
+    """Of rows of the database, which say when they were made; `by` is the column that the key of a record names, `maker` that of
+    the role that made it, if there is one."""
 
     def present(keys: list[str]) -> Things:
         found: dict[str, list[Thing]] = {}
@@ -252,8 +258,10 @@ def _kind_of_rows(
             found.setdefault(str(getattr(row, by)), []).append(thing(row))
         return found
 
-    def before(at: datetime) -> Iterable[Thing]:
-        return map(thing, rows().filter(created_at__lt=at).order_by("created_at"))
+    def before(at: datetime, role: str, limit: int) -> Iterable[Thing]:
+        of_role = {f"{maker}__in": (role, "")} if maker else {}
+        order = [f"-{maker}", "created_at"] if maker else ["created_at"]
+        return map(thing, rows().filter(created_at__lt=at, **of_role).order_by(*order)[:limit])
 
     return Kind(name, key, present, makes, changes, sets, before, needs)
 
@@ -261,12 +269,12 @@ def _kind_of_rows(
 _SETS_POLICIES = ("tenant.set_policies", "namespace.set_policies", "topic.set_policies")
 _CHANGES_RULE = ("alert_rule.change", "alert_rule.silence", "alert_rule.restore")
 KINDS: tuple[Kind, ...] = (
-    _kind_of_rows("key", _keys_in_use, "id", _key, _last, ("key.create",), ("key.replace",)),
+    _kind_of_rows("key", _keys_in_use, "id", _key, _last, ("key.create",), ("key.replace",), maker="created_by"),
     _kind_of_rows("role", CustomRole.objects.all, "name", _by_name, _last, ("role.set",), sets=True),
     _kind_of_rows("team", Team.objects.all, "name", _by_name, _last, ("team.set",), ("team.add_member",), sets=True),
     _kind_of_rows("issuer", TokenIssuer.objects.all, "name", _by_name, _last, ("issuer.set",), sets=True),
     Kind("member", _last, _members, ("member.set",), sets=True),
-    _kind_of_rows("invitation", _open_invitations, "id", _invitation, _last, ("invitation.create",)),
+    _kind_of_rows("invitation", _open_invitations, "id", _invitation, _last, ("invitation.create",), maker="created_by"),
     Kind("permission", _grant_key, _grants, ("permission.grant",), sets=True),
     Kind("restriction", _whole, _restrictions, (), ("subscription.restrict",)),
     _kind_of_rows(

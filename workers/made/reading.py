@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
-from itertools import islice
 from typing import NamedTuple
 
 from django.db.models import QuerySet
@@ -51,7 +50,8 @@ class MadePage(NamedTuple):
 @dataclass(frozen=True)
 class BeforeTheLog:
     """What is older than the log: `since`, from when on it has records; None: nothing of it was deleted. `made`: of which it is
-    known that the role made it; `unknown`: of which it is not known who did, `OLD_MAX` at most, and whether there is `more`."""
+    known that the role made it, `OLD_MAX` of a kind at most; `unknown`: of which it is not known, `OLD_MAX` at most. Whether
+    there is `more` of either."""
 
     since: datetime | None
     made: list[tuple[str, Thing]]
@@ -89,16 +89,16 @@ def before_the_log(actor: Actor, tenant: str, role: str) -> BeforeTheLog:
         return BeforeTheLog(None, [], [], False)
     made: list[tuple[str, Thing]] = []
     unknown: list[tuple[str, Thing]] = []
+    more = False
     with tenant_scope(tenant):
         for kind in KINDS:
             if kind.before is None or not actor.may(kind.needs, Resource(tenant)):
                 continue
-            for thing in islice(kind.before(checkpoint.at), OLD_MAX):
-                if thing.made_by == role:
-                    made.append((kind.name, thing))
-                elif not thing.made_by:
-                    unknown.append((kind.name, thing))
-    return BeforeTheLog(checkpoint.at, made, unknown[:OLD_MAX], len(unknown) > OLD_MAX)
+            found = list(kind.before(checkpoint.at, role, OLD_MAX + 1))
+            more |= len(found) > OLD_MAX
+            for thing in found[:OLD_MAX]:
+                (made if thing.made_by else unknown).append((kind.name, thing))
+    return BeforeTheLog(checkpoint.at, made, unknown[:OLD_MAX], more or len(unknown) > OLD_MAX)
 
 
 def _newest(rows: QuerySet[AuditRecord], after: str, told: set[str]) -> list[AuditRecord]:

@@ -17,6 +17,7 @@ from tenants.actions.custom_roles import set_custom_role
 from tenants.actions.invitations import invite
 from tenants.actions.saved_views import save_view
 from tenants.actions.teams import RoleOfTeam, set_team
+from tenants.actions.topic_policies import set_topic_policies
 from tenants.audit.chain import append
 from tenants.models import AuditCheckpoint, AuditRecord, Key, Tenant, User
 from tests.tenants.world import World
@@ -24,7 +25,7 @@ from workers.alerts import rule_actions
 from workers.alerts.actions import set_target
 from workers.audit_streams.actions import set_stream
 from workers.billing import budget_actions
-from workers.made.reading import before_the_log, read_made
+from workers.made.reading import OLD_MAX, before_the_log, read_made
 from workers.spend_caps.actions import set_cap
 
 AT = "/api/v1/tenants/acme/members/tom/made"
@@ -192,3 +193,30 @@ def test_what_is_older_than_the_log_is_told_as_such(world: World, tom: Any) -> N
     assert old.since == at and {kind for kind, _ in old.made} == {"key", "invitation"}
     assert ("role", "auditor") in {(kind, thing.name) for kind, thing in old.unknown}
     assert ("namespace", "acme/orders") in {(kind, thing.name) for kind, thing in old.unknown}
+
+
+def many_keys(created_by: str) -> None:
+    rows = (Key(id=f"k{n}", name=f"k{n}", tenant_id="acme", role="k@acme", created_by=created_by) for n in range(OLD_MAX + 1))
+    Key.unscoped.bulk_create(rows)
+    AuditCheckpoint.objects.create(sequence=1, hash="x", at=timezone.now() + timedelta(seconds=5), records=1, statement="s")
+
+
+def test_what_somebody_made_before_the_log_is_told_however_much_others_made_before_it(world: World, tom: Any) -> None:
+    many_keys("user:olga")
+    actions.create_key(tom, "acme", "app")
+    old = before_the_log(world.actor("olga"), "acme", "user:tom")
+    assert [thing.name for _, thing in old.made] == ["app"] and not old.more
+
+
+def test_that_somebody_made_more_before_the_log_than_is_listed_is_told(world: World, tom: Any) -> None:
+    many_keys("user:tom")
+    old = before_the_log(world.actor("olga"), "acme", "user:tom")
+    assert len(old.made) == OLD_MAX and old.more
+
+
+def test_policies_of_a_topic_and_of_each_of_its_subscriptions_are_told_apart(world: World, caller: Any, tom: Any) -> None:
+    topic = parse_topic(TOPIC)
+    set_topic_policies(tom, topic, {"message_ttl_s": 60})
+    for subscription in ("a", "b"):
+        set_topic_policies(tom, topic, {"subscription_dispatch_rate_messages": 5}, subscription)
+    assert listed(caller) == {("policies", TOPIC), ("policies", f"{TOPIC}/a"), ("policies", f"{TOPIC}/b")}
