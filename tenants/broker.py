@@ -108,8 +108,11 @@ class PooledRpc(TypedCalls):
         except TimeoutError:
             if answer.done():
                 raise
-        self._look()
-        return answer.result(answer_s - LOOK_S)
+        _, looking = self._look()
+        try:
+            return answer.result(answer_s - LOOK_S)
+        finally:
+            looking.cancel()  # where it has not begun: a health check would have its turn after it
 
     def _look(self) -> tuple[Caller, Future[Standing]]:
         asking = Caller(PROBE)

@@ -167,3 +167,14 @@ def test_a_tenant_whose_calls_take_long_leaves_others_their_time(monkeypatch: py
     assert asking.error is not None and "within 10.05 s" in asking.error.message
     with broker.answers.waiting(5.0) as first, broker.answers.waiting(5.0) as second:
         assert first == second == 5.0
+
+
+def test_nothing_is_left_waiting_for_a_change_that_was_given_up(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "LOOK_S", 0.01)
+    monkeypatch.setattr(broker, "STILL_S", 0.02)
+    rpc = PooledRpc(held, threads_max=1)
+    with pytest.raises(NotReady):
+        rpc.perform(TOPICS_DELETE, DELETE, 0.1)
+    assert rpc.waiting == 0, "the look, which a health check would wait behind"
+    held.go_on.set()
+    assert rpc.takes_calls(30) and held.begun == [TOPICS_DELETE.name]
