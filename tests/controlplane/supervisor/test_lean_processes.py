@@ -17,8 +17,6 @@ PROCESSES = {
     "web": f"import controlplane.web; {_SETUP} set_up(settings, 'controlplane.web_settings');"
     "import controlplane.asgi; from django.urls import get_resolver; get_resolver().url_patterns",
     "worker": f"import controlplane.worker; {_SETUP} controlplane.worker.set_up_django(settings)",
-    "tasks": f"import controlplane.worker; {_SETUP} controlplane.worker.set_up_django(settings);"
-    "from messaging.late_imports import imported; from workers.schedule import TASKS; [imported(task.work) for task in TASKS]",
     "supervisor": "import controlplane.supervisor.__main__",
 }
 UNUSED = {
@@ -36,7 +34,6 @@ UNUSED = {
         "qrcode",
     ),
     "worker": ("allauth", "rich", "yaml", "tomllib", "uvicorn", "pyspark", "rest_framework"),
-    "tasks": ("allauth",),  # whose models are not installed there: a task that names them never runs
     "supervisor": ("msgspec", "asyncio", "structlog", "click"),
 }
 
