@@ -36,7 +36,8 @@ def _people_of(tenant_uid: str, addresses: Collection[str]) -> dict[str, list[Us
     shown = _shown_addresses(addresses)
     users = User.objects.in_bulk([user_id for user_id, _ in shown])
     for user_id, address in shown:
-        people.setdefault(address, []).append(users[user_id])
+        if user_id in users:  # or it was deleted meanwhile
+            people.setdefault(address, []).append(users[user_id])
     invited = Invitation.objects.filter(tenant__uid=tenant_uid, email__in=addresses).exclude(accepted_by="")
     accepted = set(invited.values_list("accepted_by", "email"))  # by one person perhaps several times, at another address each
     by_name = {user.username: user for user in User.objects.filter(username__in=[name for name, _ in accepted])}
