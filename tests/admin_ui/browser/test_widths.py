@@ -83,7 +83,7 @@ def test_names_of_tenants_are_not_broken_and_the_page_of_roles_is_no_scroll_on_a
     page.set_viewport_size({"width": 390, "height": 844})
     for name in ("owner", "superuser"):
         page.goto("/people")
-        page.get_by_role("link", name=name, exact=True).press("Enter")
+        page.locator("#people").get_by_role("link", name=name, exact=True).press("Enter")
         expect(page.get_by_role("heading", name="Signing in")).to_be_visible()
         assert page.evaluate(CUT_OFF) == [] and page.evaluate("document.documentElement.scrollWidth") <= 390
     page.goto("/tenants/acme/roles")
