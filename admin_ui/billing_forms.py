@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
+from admin_ui.amount_field import AmountField
 from admin_ui.translation.said import lazily_said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.billing.budget_models import ReportSchedule
@@ -15,7 +16,7 @@ RETENTION_DAYS_MAX = 3650
 
 class BudgetForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100)
-    amount = forms.CharField(label="Amount a month", max_length=20, help_text="Before credits and tax, like 250.00")
+    amount = AmountField(label="Amount a month", max_length=20, help_text="Before credits and tax, like 250.00")
     currency = forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(CURRENCIES)], initial="EUR")
     namespace = forms.CharField(label="Namespace", max_length=600, required=False, help_text="tenant/namespace")
     thresholds = forms.CharField(label="Tell at", max_length=60, initial="50, 80, 100", help_text="Per cent of the amount.")

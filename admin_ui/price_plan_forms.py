@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 
+from admin_ui.amount_field import AmountField
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
 from workers.rating.money import CURRENCIES
@@ -35,8 +36,8 @@ class PricePlanForm(forms.Form):
     title = forms.CharField(label="Title", max_length=200, required=False, help_text="As invoices show it.")
     currency = forms.ChoiceField(label="Currency", choices=_CURRENCIES, initial="EUR")
     in_force_from = forms.CharField(label="In force from", max_length=25, help_text=UTC_HOUR)
-    base_fee = forms.CharField(label="Base fee a month", max_length=40, initial="0", widget=forms.TextInput(attrs=_NUMBER))
-    minimum = forms.CharField(
+    base_fee = AmountField(label="Base fee a month", max_length=40, initial="0", widget=forms.TextInput(attrs=_NUMBER))
+    minimum = AmountField(
         label="Commitment a month",
         max_length=40,
         initial="0",
@@ -56,9 +57,9 @@ class PricePlanForm(forms.Form):
             self.fields |= {
                 f"model-{name}": forms.ChoiceField(label="Price", choices=MODELS, required=False),
                 f"unit-{name}": forms.ChoiceField(label="Unit", choices=units, required=False, initial=_usual(units)),
-                f"included-{name}": forms.CharField(label="Included a month, in units", max_length=40, required=False, widget=text),
-                f"price-{name}": forms.CharField(label="Price of a unit or package", max_length=40, required=False, widget=text),
-                f"package-{name}": forms.CharField(label="Units of a package", max_length=40, required=False, widget=text),
+                f"included-{name}": AmountField(label="Included a month, in units", max_length=40, required=False, widget=text),
+                f"price-{name}": AmountField(label="Price of a unit or package", max_length=40, required=False, widget=text),
+                f"package-{name}": AmountField(label="Units of a package", max_length=40, required=False, widget=text),
                 f"tiers-{name}": forms.CharField(
                     label="Tiers",
                     max_length=2000,
@@ -130,7 +131,7 @@ def tiers_of(text: str) -> list[dict[str, str]]:
     """What is no number is kept, for `plan_from` to name."""
     tiers = []
     for line in filter(None, (one.split(None, 2) for one in text.splitlines())):
-        edge, *amounts = line
+        edge, *amounts = map(AmountField().to_python, line)
         tier = {} if edge == LAST_TIER else {"up_to": edge}
         tiers.append({**tier, **dict(zip(("price", "flat"), amounts, strict=False))})
     return tiers
@@ -197,7 +198,7 @@ class DetailsForm(forms.Form):
 
 class AccountForm(DetailsForm):
     tax_label = forms.CharField(label="Tax", max_length=40, required=False, help_text="Such as VAT. Empty: none.")
-    tax_rate = forms.CharField(label="Tax rate, per cent", max_length=12, initial="0", widget=forms.TextInput(attrs=_NUMBER))
+    tax_rate = AmountField(label="Tax rate, per cent", max_length=12, initial="0", widget=forms.TextInput(attrs=_NUMBER))
     payment_days = forms.IntegerField(label="Days to pay", min_value=0, max_value=365, initial=30)
 
 
@@ -214,7 +215,7 @@ class IssuerForm(DetailsForm):
 
 class CreditForm(forms.Form):
     title = forms.CharField(label="Title", max_length=200, help_text="As invoices show it.")
-    amount = forms.CharField(label="Amount", max_length=40, widget=forms.TextInput(attrs=_NUMBER))
+    amount = AmountField(label="Amount", max_length=40, widget=forms.TextInput(attrs=_NUMBER))
     currency = forms.ChoiceField(label="Currency", choices=_CURRENCIES, initial="EUR")
     expires = forms.DateField(
         label="Last day", required=False, widget=forms.DateInput(attrs={"type": "date"}), help_text="Empty: it does not expire."

@@ -24,7 +24,8 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Column:
     """One that rows are sorted by. `order`: its fields in the database; `value`: the same of a row that is here already. `down`:
-    the first press of its head begins with the largest. Without a label it is an order that no head asks for."""
+    the first press of its head begins with the largest. Without a label it is an order that no head asks for. `about`: what
+    its figures count, where the label leaves that open."""
 
     key: str
     label: str = ""
@@ -32,6 +33,7 @@ class Column:
     value: Callable[[Any], Any] | None = None
     down: bool = False
     look: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Head:
     look: str
     sorted: str
     next: str
+    about: str
 
 
 @dataclass(frozen=True)
@@ -185,12 +188,12 @@ class _Asked:
 
     def _head(self, column: Column) -> Head:
         if not column.order and column.value is None:
-            return Head(column.label, column.look, "", "")
+            return Head(column.label, column.look, "", "", column.about)
         if column is not self.column:
-            return Head(column.label, column.look, "none", f"{'-' * column.down}{column.key}")
+            return Head(column.label, column.look, "none", f"{'-' * column.down}{column.key}", column.about)
         if self.descending:
-            return Head(column.label, column.look, "descending", column.key)
-        return Head(column.label, column.look, "ascending", f"-{column.key}")
+            return Head(column.label, column.look, "descending", column.key, column.about)
+        return Head(column.label, column.look, "ascending", f"-{column.key}", column.about)
 
 
 def newest_first(field: str) -> tuple[OrderBy]:

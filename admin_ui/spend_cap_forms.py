@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 
+from admin_ui.amount_field import AmountField
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.policies.spending import SPEND_RATES
 from workers.rating.money import CURRENCIES
@@ -24,7 +25,7 @@ class SpendCapForm(forms.Form):
     """`platform`: the cap may be the platform's."""
 
     set_by = forms.ChoiceField(label="Of")
-    amount = forms.CharField(label="Amount a month", max_length=20, help_text="Before credits and tax, like 250.00")
+    amount = AmountField(label="Amount a month", max_length=20, help_text="Before credits and tax, like 250.00")
     currency = forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(CURRENCIES)], initial="EUR")
     action = forms.ChoiceField(
         label="Once it is reached",

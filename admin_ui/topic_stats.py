@@ -130,16 +130,21 @@ def topic_view(stats: Json) -> TopicView:
     )
 
 
+ABOUT_BACKLOG = gettext_lazy("In entries, of which each may hold a batch of messages; delayed ones count.")
+ABOUT_UNACKED = gettext_lazy("In messages; of Exclusive and Failover subscriptions and readers they are not counted.")
+ABOUT_DELIVERED = gettext_lazy("In messages, with those that were sent again, since the broker started.")
 SUBSCRIPTION_COLUMNS = (
     Column("name", gettext_lazy("Subscription"), value=lambda one: one.name),
     Column("state", gettext_lazy("State")),
     Column("type", gettext_lazy("Type"), value=lambda one: one.kind),
-    Column("backlog", gettext_lazy("Backlog"), value=lambda one: one.backlog, down=True, look="number"),
+    Column("backlog", gettext_lazy("Backlog"), value=lambda one: one.backlog, down=True, look="number", about=ABOUT_BACKLOG),
     Column("oldest", gettext_lazy("Oldest"), value=lambda one: one.oldest_s, down=True, look="number"),
     Column("out", gettext_lazy("Out/s"), value=lambda one: one.rate_out, down=True, look="number"),
     Column("acked", gettext_lazy("Acked/s"), value=lambda one: one.ack_rate, down=True, look="number"),
-    Column("unacked", gettext_lazy("Unacked"), value=lambda one: one.unacked, down=True, look="number"),
-    Column("delivered", gettext_lazy("Delivered"), value=lambda one: one.delivered, down=True, look="number"),
+    Column("unacked", gettext_lazy("Unacked"), value=lambda one: one.unacked, down=True, look="number", about=ABOUT_UNACKED),
+    Column(
+        "delivered", gettext_lazy("Delivered"), value=lambda one: one.delivered, down=True, look="number", about=ABOUT_DELIVERED
+    ),
     Column("expired", gettext_lazy("Expired"), value=lambda one: one.expired, down=True, look="number"),
     Column("dropped", gettext_lazy("Dropped"), value=lambda one: one.dropped, down=True, look="number"),
     Column("dead_letters", gettext_lazy("Dead letters")),

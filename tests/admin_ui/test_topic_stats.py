@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.http import QueryDict
+from django.template.loader import render_to_string
 
 from admin_ui import formatting as formatting
-from admin_ui.topic_stats import NO_CONSUMER, State, mark_state, topic_view
+from admin_ui.topic_stats import NO_CONSUMER, State, mark_state, topic_lists, topic_view
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,9 @@ def test_what_holds_producers_is_shown_of_the_topic_or_of_each_partition() -> No
     assert topic_view({"publishingHeld": "full"}).publishing_held == ["full"]
     parts = {"t-partition-0": {}, "t-partition-1": {"publishingHeld": "one is full"}}
     assert topic_view({"partitions": parts}).publishing_held == ["one is full"]
+
+
+def test_heads_say_whether_they_count_entries_or_messages() -> None:
+    lists = topic_lists(topic_view({}), QueryDict(), persistent=True)
+    heads = render_to_string("admin_ui/parts/list_heads.html", lists)
+    assert heads.count('title="In entries') == 1 and heads.count('title="In messages') == 2

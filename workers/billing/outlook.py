@@ -60,8 +60,13 @@ class Saving:
         return KINDS[self.why]
 
     @property
+    def stored_mean(self) -> float:
+        """Bytes; of what was there for a short time less than one."""
+        return self.stored_byte_seconds / (DAYS * 86_400)
+
+    @property
     def stored_mean_bytes(self) -> int:
-        return self.stored_byte_seconds // (DAYS * 86_400)
+        return int(self.stored_mean)
 
 
 def currency_of_month(tenant_uid: str, today: date) -> str:

@@ -88,7 +88,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
     to_read = ledger_list.count_up_to(Position(read.ledger_id, read.entry_id - 1)) + 1  # and the next one: Pulsar counts it too
     return {
         "markDeletePosition": position_text(mark_delete_of(subscription)),
-        "readPosition": position_text(read),
+        "readPosition": position_text(_first_of(topic) if read < _first_of(topic) else read),
         "waitingReadOp": waits,
         "pendingReadOps": pending,
         "messagesConsumedCounter": topic.entries_added - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
@@ -106,6 +106,11 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "subscriptionHavePendingReplayRead": pending > 0 and subscription.state.redeliveries.waiting_entries > 0,
         "properties": {},
     }
+
+
+def _first_of(topic: Topic) -> Position:
+    """Where who has read nothing begins: its own position may be before all ledgers."""
+    return Position(topic.ledger_list.first_id, 0)
 
 
 def mark_delete_of(subscription: Subscription) -> Position:

@@ -235,3 +235,16 @@ async def test_what_cannot_be_taken_apart_is_passed_over(world: BrokerWorld) -> 
     await filled(world)
     world.ledgers.garble(world.service.topics.loaded[TOPIC].ledger_list.last_id, 1)
     assert await analyzed(world) == BacklogAnalysis(entries=4, messages=13, first="0", last="4")
+
+
+async def test_a_cursor_of_an_empty_topic_reads_from_its_first_entry(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, initial_position=pb.Subscribe.Earliest)
+    client.say(pb.Command.CLOSE_CONSUMER, consumer_id=1)
+    await client.expect("SUCCESS")
+    await client.producer(TOPIC)
+    client.write(send_frame(0, b"x"))
+    await client.expect("SEND_RECEIPT")
+    ledger_id = world.service.topics.loaded[TOPIC].ledger_list.last_id
+    cursor = (await internal(world))["cursors"]["s"]
+    assert (cursor["markDeletePosition"], cursor["readPosition"]) == (f"{ledger_id}:-1", f"{ledger_id}:0")
