@@ -118,14 +118,14 @@ def over_age(cells: Sequence[Cell], limit_ms: float) -> Bounds:
 
 
 def over_stored(cells: Sequence[Cell], limit: float) -> Bounds:
-    """How long a backlog can have been larger than so many bytes. It is counted in entries, so that no lower bound is known; it is
-    no larger than what was stored."""
+    """How long a backlog can have been so many bytes or more: a quota that is reached refuses the next message. It is counted in
+    entries, so that no lower bound is known; it is no larger than what was stored."""
     most, highest = 0, None
     for cell in cells:
         if cell.held:
             stored = _value(cell, "stored_bytes") if _value(cell, "backlog_max") else 0
             highest = max(highest or 0, stored)
-            most += min(cell.held_ms, cell.width_ms) if stored > limit else 0
+            most += min(cell.held_ms, cell.width_ms) if stored >= limit else 0
     return Bounds(0, most, highest)
 
 

@@ -96,6 +96,8 @@ def test_an_age_is_over_its_limit_as_long_as_the_oldest_message_says() -> None:
 def test_a_backlog_is_no_larger_than_what_is_stored() -> None:
     cells = [cell(0, stored_bytes=500), cell(1, stored_bytes=500, backlog_max=1), cell(2, stored_bytes=50, backlog_max=1)]
     assert over_stored(cells, 100) == (0, MINUTE_MS, 500), "where nothing waits, the quota counts nothing"
+    assert over_stored(cells, 500).at_most_ms == MINUTE_MS, "a quota that is reached is used up"
+    assert over_stored(cells, 501).at_most_ms == 0
     assert over_stored([cell(0, held=False, stored_bytes=500, backlog_max=1)], 100) == (0, 0, None)
 
 
