@@ -41,7 +41,7 @@ def look(name: TopicName, subscription: str = "") -> dict[str, Any]:
     """What the broker reports about a topic, and of its subscriptions of this one alone, if it is named. 404 if the topic does not
     exist; `away` says why if the broker does not respond."""
     alone = 0 < len(subscription.encode()) <= NAME_BYTES_MAX
-    asked = StatsAsked(topic=str(name), subscriptions=[subscription] if alone else [])
+    asked = StatsAsked(topic=str(name), only_subscriptions=[subscription] if alone else [])
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
     try:
         partitions = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name)))).partitions

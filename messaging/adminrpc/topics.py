@@ -15,9 +15,9 @@ class TopicRef(Request, kw_only=True):
 
 
 class StatsAsked(TopicRef, kw_only=True):
-    """`subscriptions`: only these have figures of their own, and what is added up is of these; none: all do."""
+    """`only_subscriptions`: these alone have figures of their own, and what is added up is of these; none: all do."""
 
-    subscriptions: fields.SubscriptionsShown = []
+    only_subscriptions: fields.SubscriptionsShown = []
 
 
 class TopicsAsked(Request, kw_only=True):

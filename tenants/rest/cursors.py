@@ -55,7 +55,7 @@ PEEKED_MAX = 100  # a call of the broker each
 def _stats_of(topic: TopicName, partitions: int, names: list[str]) -> dict[str, dict[str, object]]:
     """Of these subscriptions."""
     method = TOPICS_PARTITIONED_STATS if partitions else TOPICS_STATS
-    return broker.rpc().call(method, StatsAsked(topic=str(topic), subscriptions=names)).stats.get("subscriptions") or {}
+    return broker.rpc().call(method, StatsAsked(topic=str(topic), only_subscriptions=names)).stats.get("subscriptions") or {}
 
 
 def _shown(name: str, stats: dict[str, dict[str, object]]) -> shapes.SubscriptionShape:

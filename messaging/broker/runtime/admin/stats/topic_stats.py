@@ -56,7 +56,7 @@ class TopicStatsHandlers:
 
     @answers(TOPICS_STATS)
     async def stats(self, request: StatsAsked) -> Stats:
-        topic, only = await read_topic(self._broker, request.topic), request.subscriptions
+        topic, only = await read_topic(self._broker, request.topic), request.only_subscriptions
         expected_bytes = SUBSCRIPTION_BYTES * len(only) if only else _expected_bytes(topic)
         async with self._room_for(topic.name, expected_bytes):
             return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=not only, only=only))
@@ -100,7 +100,7 @@ class TopicStatsHandlers:
         slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             async for topic in self._loaded(names):
-                figures = await self._stats(topic, slices, only=request.subscriptions)
+                figures = await self._stats(topic, slices, only=request.only_subscriptions)
                 await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
                 sums.add(figures)
                 parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if len(names) > ENCODED_ABOVE else figures

@@ -48,7 +48,7 @@ async def test_stats_of_many_subscriptions_take_as_many_turns(world: BrokerWorld
 async def test_a_few_of_many_subscriptions_take_as_few_turns_as_there_are_of_them(world: BrokerWorld) -> None:
     """A page of a list made the stats of all 10,000 to show a hundred."""
     await subscribed(world)
-    asked = StatsAsked(topic=TOPIC, subscriptions=["r7", "none", "r3", "r7"])
+    asked = StatsAsked(topic=TOPIC, only_subscriptions=["r7", "none", "r3", "r7"])
     found = world.admin.topic_stats.stats(asked)
     assert await turns_of(found, world) <= 2
     assert list((await world.admin.topic_stats.stats(asked)).stats["subscriptions"]) == ["r7", "r3"]
@@ -64,7 +64,7 @@ async def test_one_that_is_asked_for_alone_has_the_figures_that_it_has_among_all
     among = (await stats.stats(StatsAsked(topic=TOPIC))).stats["subscriptions"]
     assert among["s"]["earliestMsgPublishTimeInBacklog"] > 0 and set(among) == {"s", "s (non-durable)"}
     for name, figures in among.items():
-        alone = (await stats.stats(StatsAsked(topic=TOPIC, subscriptions=[name]))).stats["subscriptions"]
+        alone = (await stats.stats(StatsAsked(topic=TOPIC, only_subscriptions=[name]))).stats["subscriptions"]
         assert set(alone) == {name} and set(alone[name]) == set(figures)
         for figure in ("durable", "msgBacklog", "earliestMsgPublishTimeInBacklog"):
             assert alone[name][figure] == figures[figure]
