@@ -77,7 +77,7 @@ class PooledRpc(TypedCalls):
     def awaited(self, answer: Future[T], answer_s: float) -> T:
         """Its result. Raises `TimeoutError` after `answer_s`, and `NothingAnswered` after `STILL_S` where the broker does not even
         answer what takes it no time: work that takes long is waited for, a process that stands still is not. Where another broker
-        is there, what may be done twice is asked of that one."""
+        is there, what only reads is asked of that one."""
         if answer_s <= STILL_S:
             return answer.result(answer_s)
         began_s = time.monotonic()
@@ -100,7 +100,7 @@ class PooledRpc(TypedCalls):
         return answer.result(max(0, began_s + answer_s - time.monotonic()))
 
     def _in_full(self, answer: Future[T], answer_s: float) -> T:
-        """Its result, however long it takes. Another broker is asked where one stands still, as far as that may be done twice."""
+        """Its result, however long it takes. Another broker is asked where one stands still, but for changes."""
         if answer_s <= STILL_S:
             return answer.result(answer_s)
         try:

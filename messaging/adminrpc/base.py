@@ -44,7 +44,8 @@ B = TypeVar("B", bound=Answer)
 class Method(Generic[R, A]):
     """`name` is that on the wire.
 
-    `long_read`: it changes nothing and may take long; whoever leaves before the answer ends the work.
+    `reads`: it changes nothing, so that another broker may be asked the same where one stands still.
+    `long_read`: the same, and it may take long; whoever leaves before the answer ends the work.
     `long_change`: it may be about thousands of partitions. It goes on whoever waits for it, and answers `under_way` where that
     takes long; "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it if it is `idempotent`.
     `thousands`: it reads of thousands of partitions, so its answer is awaited as long as `pulsar-admin` awaits one.
@@ -56,10 +57,15 @@ class Method(Generic[R, A]):
     request: type[R]
     answer: type[A]
     permission: Action = Action.SERVICE
+    reads: bool = False
     long_read: bool = False
     long_change: bool = False
     idempotent: bool = True
     thousands: bool = False
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.reads or self.long_read
 
     def answering(self, answer: type[B]) -> Method[R, B]:
         """The same method, of which this answer is expected."""

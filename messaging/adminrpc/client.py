@@ -16,8 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -51,8 +51,9 @@ class _Broken(Exception):
     """The connection ended before an answer came."""
 
 
-class _UnderWay(NamedTuple):
-    """`connection`: which may be ended, so that another broker is asked; None: it is being made, or must not be asked twice."""
+@dataclass(frozen=True, eq=False)
+class _UnderWay:
+    """`connection`: which may be ended, so that another broker is asked; None: it is being made, or something is changed."""
 
     url: str
     since_s: float
@@ -116,7 +117,8 @@ class AdminRpc(TypedCalls):
         return decode_answer(method, status, content)
 
     def look(self, waited_s: float, within_s: float) -> Standing:
-        """A broker that is silent is left alone. What it was asked is asked of another one, but for what must not be done twice."""
+        """A broker that is silent is left alone. What it was asked is asked of another one, but for changes: it may make them yet,
+        and of something that was made anew meanwhile."""
         before_s = time.monotonic() - waited_s
         with self._lock:
             waited_for = {call.url for call in self._under_way if call.since_s <= before_s}
@@ -169,7 +171,7 @@ class AdminRpc(TypedCalls):
         # A change goes on without its caller, to its end and to its record in the audit log.
         ending = caller.ending(partial(end_exchange, connection)) if method.long_read else nullcontext()
         try:
-            with ending, self._waiting(url, connection if method.idempotent else None):
+            with ending, self._waiting(url, connection if method.changes_nothing else None):
                 connection.request("POST", f"/rpc/v1/{method.name}", body, headers)
                 response = connection.getresponse()
                 content = response.read(ANSWER_BYTES_MAX + 1)

@@ -137,67 +137,67 @@ from messaging.adminrpc.usage import (
 )
 from messaging.limits.structs import structs_in
 
-BROKERS_LIST = Method("brokers.list", Request, BrokersSeen)
-STATUS = Method("status", BrokerAsked, BrokerStatus)
-BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners)
-BUNDLES_LOADS = Method("bundles.loads", LoadsAsked, BundleLoads)
+BROKERS_LIST = Method("brokers.list", Request, BrokersSeen, reads=True)
+STATUS = Method("status", BrokerAsked, BrokerStatus, reads=True)
+BUNDLES_OWNERS = Method("bundles.owners", NamespaceAsked, BundleOwners, reads=True)
+BUNDLES_LOADS = Method("bundles.loads", LoadsAsked, BundleLoads, reads=True)
 BUNDLES_MOVE = Method("bundles.move", BundleMoved, Empty)
 BROKERS_DRAIN = Method("brokers.drain", BrokerDrained, Drained, long_change=True)
 BROKERS_RECOVER = Method("brokers.recover", RecoverBroker, Empty, long_change=True)
 BROKERS_FORGET = Method("brokers.forget", GoneBroker, BrokerForgotten, long_change=True)
 # Of every broker the same: bookies are those of the whole fleet. A change that is made twice forgets what was before.
-BOOKIES_LIST = Method("bookies.list", Request, BookiesSeen)
+BOOKIES_LIST = Method("bookies.list", Request, BookiesSeen, reads=True)
 BOOKIES_SET_RACK = Method("bookies.set_rack", BookieRackSet, BookieRackBefore, idempotent=False)
 BOOKIES_DELETE_RACK = Method("bookies.delete_rack", BookieRef, BookieRackBefore, idempotent=False)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 
 FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)
-FEED_VERSION = Method("feed.version", Request, FeedVersion)
+FEED_VERSION = Method("feed.version", Request, FeedVersion, reads=True)
 FEED_PULL = Method("feed.pull", Request, FeedVersion)
 
 TOPICS_LIST = Method("topics.list", TopicsList, TopicNames, long_read=True)
-TOPICS_PAGE = Method("topics.page", TopicsPageAsked, TopicsPage)
+TOPICS_PAGE = Method("topics.page", TopicsPageAsked, TopicsPage, reads=True)
 TOPICS_CREATE = Method("topics.create", TopicCreate, Empty, long_change=True, idempotent=False)
 TOPICS_DELETE = Method("topics.delete", TopicDelete, TopicDeletion, long_change=True)
-TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions)
+TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions, reads=True)
 TOPICS_UPDATE_PARTITIONS = Method("topics.update_partitions", PartitionsUpdate, Empty, long_change=True)
 # Plain topics, partitions, and partitioned topics.
-TOPICS_TIMES = Method("topics.times", TopicsAsked, TopicTimes)
+TOPICS_TIMES = Method("topics.times", TopicsAsked, TopicTimes, reads=True)
 TOPICS_CREATE_MISSING_PARTITIONS = Method("topics.create_missing_partitions", TopicRef, Empty, long_change=True)
-TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties)
+TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties, reads=True)
 TOPICS_CHANGE_PROPERTIES = Method("topics.change_properties", TopicPropertiesChange, TopicProperties)
-TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer)
+TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer, reads=True)
 TOPICS_STATS = Method("topics.stats", StatsAsked, Stats, long_read=True)
 TOPICS_EXPLAIN = Method("topics.explain", TopicExplain, TopicExplained, long_read=True)
 # Those that alerts are about, without loading a topic that was unloaded.
-TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats)
+TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats, reads=True)
 TOPICS_INTERNAL_STATS = Method("topics.internal_stats", TopicRef, Stats, long_read=True)
 TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", StatsAsked, Stats, long_read=True, thousands=True)
 TOPICS_PARTITIONED_INTERNAL_STATS = Method("topics.partitioned_internal_stats", TopicRef, Stats, long_read=True, thousands=True)
 # What is stored of a topic, or of each partition.
 TOPICS_INTERNAL_INFO = Method("topics.internal_info", TopicRef, Stats, long_read=True)
-TOPICS_BACKLOG_SIZE = Method("topics.backlog_size", BacklogAfter, BacklogSize)
+TOPICS_BACKLOG_SIZE = Method("topics.backlog_size", BacklogAfter, BacklogSize, reads=True)
 TOPICS_TRIM = Method("topics.trim", TopicRef, Empty, long_change=True)  # retention, at once
 TOPICS_UNLOAD = Method("topics.unload", TopicRef, Empty, long_change=True)
 TOPICS_TERMINATE = Method("topics.terminate", TopicRef, MessageIdAnswer)
 TOPICS_TERMINATE_PARTITIONS = Method("topics.terminate_partitions", TopicRef, TerminatedPartitions, long_change=True)
 # Every message goes, every subscription stands at the end; ids continue rising.
 TOPICS_TRUNCATE = Method("topics.truncate", TopicRef, Empty, long_change=True)
-TOPICS_LAST_MESSAGE_ID = Method("topics.last_message_id", TopicRef, MessageIdAnswer)
+TOPICS_LAST_MESSAGE_ID = Method("topics.last_message_id", TopicRef, MessageIdAnswer, reads=True)
 # Conflict: it is under way or requested already.
 TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
-TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
+TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus, reads=True)
 
 CLIENTS_DISCONNECT = Method("clients.disconnect", ClientsDisconnect, ClientsDisconnected, long_change=True)
-CLIENTS_LIST = Method("clients.list", ClientsList, ClientsListed)
+CLIENTS_LIST = Method("clients.list", ClientsList, ClientsListed, reads=True)
 
-PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
+PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound, reads=True)
 # What the owner of a partitioned topic asks of the brokers that serve its partitions.
-PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty)
+PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty, reads=True)
 PARTITIONS_DELETE = Method("partitions.delete", TopicRef, Empty, long_change=True)
 
 USE_TELL = Method("use.tell", UseTold, Empty)
-USE_OPEN_BYTES = Method("use.open_bytes", OpenBytesAsked, OpenBytes)
+USE_OPEN_BYTES = Method("use.open_bytes", OpenBytesAsked, OpenBytes, reads=True)
 NEWS_TELL = Method("news.tell", NewsTold, Empty)  # of one broker of a fleet to another
 
 # What the broker of a source asks of the broker of the target.
@@ -208,14 +208,14 @@ MOVES_APPEND = Method("moves.append", MoveAppend, MovePlace, idempotent=False)
 
 NAMES_SEARCH = Method("names.search", NamesSearch, SearchResult, long_read=True)
 
-SCHEMAS_GET = Method("schemas.get", SchemaGet, SchemaVersions)
-SCHEMAS_LIST = Method("schemas.list", TopicRef, SchemaVersions)
+SCHEMAS_GET = Method("schemas.get", SchemaGet, SchemaVersions, reads=True)
+SCHEMAS_LIST = Method("schemas.list", TopicRef, SchemaVersions, reads=True)
 SCHEMAS_ADD = Method("schemas.add", SchemaGiven, SchemaVersionAnswer)
-SCHEMAS_FIND = Method("schemas.find", SchemaGiven, SchemaVersionAnswer)
-SCHEMAS_CHECK = Method("schemas.check", SchemaGiven, SchemaCompatible)
+SCHEMAS_FIND = Method("schemas.find", SchemaGiven, SchemaVersionAnswer, reads=True)
+SCHEMAS_CHECK = Method("schemas.check", SchemaGiven, SchemaCompatible, reads=True)
 SCHEMAS_DELETE = Method("schemas.delete", SchemaDelete, SchemaVersionAnswer)
 
-CHANGES_LIST = Method("changes.list", ChangesList, ChangesUnderWay)
+CHANGES_LIST = Method("changes.list", ChangesList, ChangesUnderWay, reads=True)
 # That of the change, or under_way; not_ready where it is not known.
 CHANGES_OUTCOME = Method("changes.outcome", ChangeRef, Answer)
 
@@ -225,7 +225,7 @@ TOPICS_RANKED = Method("topics.ranked", TopicsRankedAsked, TopicsRanked, long_re
 NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=True)
 
 RECYCLE_BIN_LIST = Method("recycle_bin.list", RecycleBinList, RecycledPage, long_read=True)
-RECYCLE_BIN_GET = Method("recycle_bin.get", RecycledRef, RecycledAnswer)
+RECYCLE_BIN_GET = Method("recycle_bin.get", RecycledRef, RecycledAnswer, reads=True)
 RECYCLE_BIN_RESTORE = Method("recycle_bin.restore", RecycledRef, Empty, long_change=True, idempotent=False)
 RECYCLE_BIN_PURGE = Method("recycle_bin.purge", RecycledRef, Empty, long_change=True)
 RECYCLE_BIN_LEAVE = Method("recycle_bin.leave", PlaceLeft, Empty)  # of one broker of a fleet to another
@@ -237,7 +237,7 @@ SUBSCRIPTIONS_DELETE = Method("subscriptions.delete", SubscriptionDelete, Subscr
 SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved, long_change=True, idempotent=False)
 SUBSCRIPTIONS_RESET = Method("subscriptions.reset", SubscriptionReset, SubscriptionMoved, long_change=True)
 SUBSCRIPTIONS_EXPIRE = Method("subscriptions.expire", SubscriptionExpire, SubscriptionMoved, long_change=True)
-SUBSCRIPTIONS_DEAD_LETTER_POLICY = Method("subscriptions.dead_letter_policy", SubscriptionRef, DeadLetterPolicyAnswer)
+SUBSCRIPTIONS_DEAD_LETTER_POLICY = Method("subscriptions.dead_letter_policy", SubscriptionRef, DeadLetterPolicyAnswer, reads=True)
 SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY = Method("subscriptions.set_dead_letter_policy", DeadLetterPolicySet, DeadLetterPolicyAnswer)
 SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY = Method("subscriptions.remove_dead_letter_policy", SubscriptionRef, Empty)
 SUBSCRIPTIONS_PROPERTIES = Method("subscriptions.properties", SubscriptionRef, SubscriptionProperties, long_read=True)

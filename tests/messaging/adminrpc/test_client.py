@@ -23,13 +23,15 @@ from messaging.adminrpc.methods import (
     FEED_VERSION,
     SUBSCRIPTIONS_SKIP,
     TOPICS_CREATE,
+    TOPICS_DELETE,
     TOPICS_LIST,
     TOPICS_PARTITIONED_STATS,
+    TOPICS_PARTITIONS,
     TOPICS_STATS,
     TOPICS_UNLOAD,
 )
 from messaging.adminrpc.subscriptions import SubscriptionSkip
-from messaging.adminrpc.topics import StatsAsked, TopicCreate, TopicNames, TopicRef, TopicsList
+from messaging.adminrpc.topics import PartitionsGet, StatsAsked, TopicCreate, TopicDelete, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
 from tests.support.waiting import eventually_sync
 
@@ -316,8 +318,8 @@ def silent() -> Iterator[Silent]:
 
 
 def test_what_a_silent_broker_was_asked_is_asked_of_another(silent: Silent, broker: Broker) -> None:
-    """But for what must not be done twice: nobody knows what becomes of it."""
-    broker.answer = lambda method: (200, b'{"version": 1}' if method == FEED_VERSION.name else b"{}")
+    """But for changes. A deletion that was asked of two was answered with 404, and told to no audit log."""
+    broker.answer = lambda method: (200, b'{"version": 1}' if method == FEED_VERSION.name else b'{"partitions": 0}')
     left_alone: list[str] = []
     with closing(
         AdminRpc(
@@ -327,18 +329,20 @@ def test_what_a_silent_broker_was_asked_is_asked_of_another(silent: Silent, brok
             avoids=left_alone.__contains__,
         )
     ) as rpc:
-        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        read = silent.asked(rpc, TOPICS_PARTITIONS, PartitionsGet(topic="t"))
         skip = silent.asked(rpc, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic="t", subscription="s", entries=1))
-        eventually_sync(lambda: len(silent.calls) == 2)
+        deletion = silent.asked(rpc, TOPICS_DELETE, TopicDelete(topic="t"))
+        eventually_sync(lambda: len(silent.calls) == 3)
         assert rpc.look(0, 0.05) is Standing.ASKED_ANOTHER
         read.join(30)
-        assert {path for path, *_ in broker.calls} == {"/rpc/v1/feed.version", "/rpc/v1/topics.unload"} and skip.is_alive()
+        assert {path for path, *_ in broker.calls} == {"/rpc/v1/feed.version", "/rpc/v1/topics.partitions"}
+        assert skip.is_alive() and deletion.is_alive()
         assert left_alone == [silent.url]
 
 
 def test_a_silent_broker_that_is_alone_is_told_and_keeps_what_it_was_asked(silent: Silent) -> None:
     with closing(AdminRpc(lambda: silent.url, lambda: "token")) as rpc:
-        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        read = silent.asked(rpc, TOPICS_PARTITIONS, PartitionsGet(topic="t"))
         eventually_sync(lambda: silent.calls)
         assert rpc.look(0, 0.05) is Standing.SILENT
         assert read.is_alive()
@@ -347,7 +351,7 @@ def test_a_silent_broker_that_is_alone_is_told_and_keeps_what_it_was_asked(silen
 def test_a_broker_that_only_works_long_keeps_what_it_was_asked(broker: Broker, silent: Silent) -> None:
     broker.answer = lambda method: (200, b'{"version": 1}') if method == FEED_VERSION.name else silent.never(method)
     with closing(AdminRpc(lambda: broker.url, lambda: "token")) as rpc:
-        read = silent.asked(rpc, TOPICS_UNLOAD, TopicRef(topic="t"))
+        read = silent.asked(rpc, TOPICS_PARTITIONS, PartitionsGet(topic="t"))
         eventually_sync(lambda: broker.calls)
         assert rpc.look(0, 10) is Standing.ANSWERS
         assert read.is_alive()
