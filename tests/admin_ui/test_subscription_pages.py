@@ -50,7 +50,7 @@ def test_the_page_of_one_asks_the_broker_for_it_alone(four: ConsoleBroker, brows
     four.calls.clear()
     page = text(client, PAGE)
     assert "4 entries" in page and "the oldest" in page
-    assert [asked.subscriptions for asked in four.called(TOPICS_STATS)] == [["s"]]
+    assert [asked.only_subscriptions for asked in four.called(TOPICS_STATS)] == [["s"]]
     assert client.get(f"{TOPIC}/subscriptions/{'n' * 5_000}").status_code == 404
 
 
