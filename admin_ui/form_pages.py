@@ -12,9 +12,8 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 from admin_ui.access import ConsoleRequest
 from admin_ui.calls import Call, calls_of
 from admin_ui.forms import ButtonForm, ConfirmForm
-from admin_ui.pages import Navigation, explain, show, show_error, show_message
+from admin_ui.pages import Navigation, add_error, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
-from tenants.http.request_state import state_of
 
 T = TypeVar("T")
 
@@ -27,14 +26,13 @@ def carried_out(request: ConsoleRequest, form: forms.Form, act: Callable[[], obj
     try:
         act()
     except MagnetarError as error:
-        form.add_error(None, explain(error))
+        add_error(request, form, error)
     return not form.errors
 
 
-def refused(request: ConsoleRequest, why: str, back: str) -> HttpResponseRedirect:
+def refused(request: ConsoleRequest, why: str | MagnetarError, back: str) -> HttpResponseRedirect:
     """Of what cannot be done, and was not begun, so that it leaves no record: `why` is said at `back`."""
-    state_of(request).dry_run = True
-    show_error(request, why)
+    show_error(request, why, begun=False)
     return HttpResponseRedirect(back)
 
 
@@ -48,7 +46,7 @@ def button_page(
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
         return HttpResponseRedirect(back)
     message, page = after(outcome)
     show_message(request, message)

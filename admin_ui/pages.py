@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib import messages
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -15,9 +16,10 @@ from admin_ui.time_zones import chosen_zone
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
 from admin_ui.worker_away import worker_away
-from messaging.errors import MagnetarError
+from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.roles import OF_TENANT
+from tenants.http.errors import fail
 from tenants.models import Namespace
 from tenants.scoping import tenant_scope
 
@@ -94,9 +96,18 @@ def show_message(request: HttpRequest, text: str) -> None:
     messages.success(request, text)
 
 
-def show_error(request: HttpRequest, text: str) -> None:
-    """The same for what did not work."""
-    messages.error(request, text)
+def show_error(request: HttpRequest, why: str | MagnetarError, about: str = "", *, begun: bool = True) -> None:
+    """The same for what did not work, and the audit log learns that it did not. `why`: the error, or a sentence on what was refused
+    before it was begun. `about`: which of several things. `begun`: False for what only looked what a change would do."""
+    fail(request, InvalidValue(why) if isinstance(why, str) else why, begun=begun)
+    text = why if isinstance(why, str) else explain(why)
+    messages.error(request, gettext("{name}: {why}").format(name=about, why=text) if about else text)
+
+
+def add_error(request: HttpRequest, form: Form, error: MagnetarError, field: str | None = None, *, begun: bool = True) -> None:
+    """The same where it is said beside the form, or beside one field of it."""
+    fail(request, error, begun=begun)
+    form.add_error(field, explain(error))
 
 
 def explain(error: MagnetarError) -> str:

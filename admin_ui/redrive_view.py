@@ -10,10 +10,10 @@ from django.http import QueryDict
 
 from admin_ui.access import ConsoleRequest
 from admin_ui.addresses import short_name
-from admin_ui.pages import explain, show_error, show_message
+from admin_ui.pages import show_error, show_message
 from admin_ui.row_list import Column, RowList, list_rows
 from admin_ui.translation.figures import exact
-from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
+from admin_ui.translation.texts import gettext_lazy, ngettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
 from messaging.protocol.names import parse_topic
@@ -127,6 +127,6 @@ def decide(request: ConsoleRequest, jobs: Iterable[tuple[str, str]], decision: s
             actions.decide(request.actor, name, job_id, decision)
             done += 1
         except MagnetarError as error:
-            show_error(request, gettext("{name}: {why}").format(name=topic, why=explain(error)))
+            show_error(request, error, topic)
     if done:
         show_message(request, DECISIONS[decision][1](done).format(count=exact(done)))

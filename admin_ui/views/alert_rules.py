@@ -10,7 +10,7 @@ from admin_ui.alert_forms import SilenceForm, ThresholdForm, changed, seen_of
 from admin_ui.alert_view import shown
 from admin_ui.form_pages import confirm_page
 from admin_ui.notice_list import notices_listed
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts import rule_actions
@@ -36,9 +36,9 @@ def alert_rule(request: ConsoleRequest, tenant: str, rule: str) -> HttpResponse:
             done = _change(request, tenant, row, what, form, silence, seen)
         except MagnetarError as error:
             if what == "change":
-                form.add_error(None, explain(error))
+                add_error(request, form, error)
             else:
-                show_error(request, explain(error))
+                show_error(request, error)
         else:
             if done:
                 show_message(request, done)

@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.alert_forms import AlertRuleForm, NotificationsForm
 from admin_ui.alert_view import shown
 from admin_ui.notice_list import notices_listed
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
@@ -44,9 +44,9 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             forms = {"rule": rule_form, "target": target_form}
             if what in forms:
-                forms[what].add_error(None, explain(error))
+                add_error(request, forms[what], error)
             else:
-                show_error(request, explain(error))
+                show_error(request, error)
         else:
             if said:
                 show_message(request, said)
@@ -80,7 +80,7 @@ def platform_alerts(request: ConsoleRequest) -> HttpResponse:
         try:
             platform.set_platform_target(request.actor, given["webhook_url"], given["mail_to"].split(), given["topic"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Notices are sent there from now on."))
             return HttpResponseRedirect(reverse("console:platform_alerts"))

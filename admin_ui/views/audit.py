@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
-from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import Navigation, crumbs, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
 from admin_ui.row_list import cursor_links
 from admin_ui.time_zones import in_utc
@@ -98,7 +98,7 @@ def _asked_of_chain(request: ConsoleRequest) -> HttpResponse:
             verify_audit_log(request.actor)
             show_message(request, gettext("The verification begins as soon as a worker takes it."))
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     return HttpResponseRedirect(reverse("console:audit_chain"))
 
 
@@ -112,7 +112,7 @@ def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], 
         found = read_page(rows, filters, limit=RECORDS_A_PAGE, after=request.GET.get("after", ""), of_tenant=of_tenant)
     except InvalidValue as error:
         filters = Filters()
-        show_error(request, explain(error))
+        show_error(request, error)
     given = {name: text for name, text in asked.items() if text}
     exported = reverse("console:audit_export", args=[nav.tenant]) if of_tenant else reverse("console:platform_audit_export")
     return show(
@@ -134,7 +134,7 @@ def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, bac
     try:
         return cast(HttpResponse, export(request, rows, name, tenant=tenant))
     except InvalidValue as error:
-        show_error(request, explain(error))
+        show_error(request, error)
         return HttpResponseRedirect(back)
 
 

@@ -11,7 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN
-from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import Navigation, crumbs, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
 from workers.alerts.target_topics import PLATFORM
@@ -102,7 +102,7 @@ def _again(request: ConsoleRequest, tenant: str, row: AuditStream | None) -> Htt
     try:
         set_stream(request.actor, tenant, row.url, topic=row.topic, oldest=False)
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     else:
         show_message(request, gettext("A worker tries again in a moment. What comes of it is shown here."))
     return HttpResponseRedirect(request.path)

@@ -13,7 +13,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.price_plan_forms import AccountForm, AssignForm, CreditForm, IssuerForm, PricePlanForm, initial_of, utc_text
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import money
@@ -91,7 +91,7 @@ def price_plan_create(request: ConsoleRequest) -> HttpResponse:
         except RatingError as error:
             form.blame(str(error))
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
     return show(
         request,
         "pages/price_plan.html",
@@ -136,7 +136,7 @@ def issuer(request: ConsoleRequest) -> HttpResponse:
         try:
             actions.set_issuer(request.actor, form.details(), form.cleaned_data["forgiven_minor"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Invoices are sent in this name from now on."))
             return HttpResponseRedirect(reverse("console:price_plans"))
@@ -174,8 +174,10 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
     if request.method == "POST" and what in all_forms and all_forms[what].is_valid():
         try:
             said = _change(request, tenant, what, all_forms[what])
-        except (RatingError, MagnetarError) as error:
-            all_forms[what].add_error(None, explain(error) if isinstance(error, MagnetarError) else str(error))
+        except RatingError as error:
+            all_forms[what].add_error(None, str(error))
+        except MagnetarError as error:
+            add_error(request, all_forms[what], error)
         else:
             show_message(request, said)
             return HttpResponseRedirect(reverse("console:billing", args=[tenant]))

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, explain, navigation, show, show_message
 from admin_ui.translation.figures import money, of_language
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
@@ -43,7 +43,7 @@ def budget_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             budget_actions.create_budget(request.actor, tenant, **given)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Budget {name} was made.").format(name=given["name"]))
             return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))

@@ -16,7 +16,7 @@ from admin_ui.bundle_forms import BY_HASH, BY_RATE, WAYS, SplitForm, UnloadForm
 from admin_ui.bundle_list import FIGURES, BundleRow, Placement, placement_of, placement_or_why
 from admin_ui.form_pages import confirm_page, refused
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation, sentence, show
+from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.row_list import Column, list_items
 from admin_ui.translation.figures import rate
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -268,7 +268,7 @@ def _place(request: ConsoleRequest, tenant: str, namespace: str, text: str) -> P
 
 def _refused(request: ConsoleRequest, tenant: str, namespace: str, error: MagnetarError) -> HttpResponse:
     """To the bundles that there are now."""
-    return refused(request, explain(error), reverse("console:bundles", args=[tenant, namespace]))
+    return refused(request, error, reverse("console:bundles", args=[tenant, namespace]))
 
 
 def _rates(place: Place) -> tuple[dict[str, float], bool]:

@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_error, show_message
 from admin_ui.spend_cap_forms import SpendCapForm
 from admin_ui.translation.figures import money
 from admin_ui.translation.said import said
@@ -93,7 +93,7 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
             spend_cap_actions.remove_cap(request.actor, tenant, request.POST["remove"])
             show_message(request, gettext("The spend cap was removed; what it did has ended."))
         except MagnetarError as error:
-            show_error(request, explain(error))
+            show_error(request, error)
         return True
     if not form.is_valid():
         return False
@@ -101,7 +101,7 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
     try:
         spend_cap_actions.set_cap(request.actor, tenant, **given, rates=form.rates())
     except MagnetarError as error:
-        form.add_error(None, explain(error))
+        add_error(request, form, error)
         return False
     show_message(request, gettext("The spend cap was set and is now in effect."))
     return True

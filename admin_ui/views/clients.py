@@ -8,7 +8,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page, refused
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation
+from admin_ui.pages import crumbs, navigation
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.clients import CONSUMER, PRODUCER, ClientsDisconnected
@@ -44,7 +44,7 @@ def topic_disconnect(request: ConsoleRequest, tenant: str, namespace: str, topic
     except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
-        return refused(request, explain(error), above)
+        return refused(request, error, above)
 
     def act() -> None:
         outcome.append(disconnect(dry_run=False))

@@ -15,7 +15,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page, refused
 from admin_ui.moves.forms import SPAN, ExpireForm, ResetForm, SkipForm, yesterday
 from admin_ui.moves.texts import counted, effect_of, effect_of_deletion, effect_of_undo
-from admin_ui.pages import crumbs, explain, navigation, show
+from admin_ui.pages import add_error, crumbs, navigation, show
 from admin_ui.time_zones import of_address
 from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
@@ -198,7 +198,7 @@ def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Mo
         except _ABSENT:
             raise Http404 from None
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error, begun=False)
         else:
             given = {name: str(form.data.get(name, "")) for name in form.fields}
             return _confirm(request, place, move, answer, given, cancel=request.path)
@@ -221,7 +221,7 @@ def _one_step(request: ConsoleRequest, place: Place, move: Move) -> HttpResponse
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:
-        return refused(request, explain(error), place.page)
+        return refused(request, error, place.page)
     return _confirm(request, place, move, answer, {})
 
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
-from admin_ui.pages import Navigation, crumbs, explain, navigation, sentence, show, show_error, show_message
+from admin_ui.pages import Navigation, add_error, crumbs, explain, navigation, sentence, show, show_error, show_message
 from admin_ui.redrive_forms import LettersFilterForm, MoveForm
 from admin_ui.redrive_view import DECISIONS, FILTERS, MOMENTS, decide, jobs_listed
 from admin_ui.row_list import Column, cursor_links, list_items
@@ -308,7 +308,7 @@ def _started(request: ConsoleRequest, tenant: str, form: MoveForm) -> bool:
             started += jobs
             refused += not_started
     except MagnetarError as error:
-        form.add_error(None, explain(error))
+        add_error(request, form, error)
         return False
     if started:
         text = ngettext("{count} redrive was started.", "{count} redrives were started.", len(started))

@@ -12,7 +12,7 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.due_chart import HEIGHT, spans
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
+from admin_ui.pages import crumbs, navigation, sentence, show, show_error, show_message
 from admin_ui.row_list import cursor_links
 from admin_ui.time_zones import zoned_label
 from admin_ui.translation.figures import exact
@@ -118,7 +118,7 @@ def _change(request: ConsoleRequest, name: TopicName, form: ChangeForm) -> None:
             return
         done = change_delayed_key(request.actor, name, given["key"], at_ms, (-1, -1), CHANGED_AT_ONCE)
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
         return
     changed = done.changed
     text = (

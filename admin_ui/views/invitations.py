@@ -13,12 +13,13 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from admin_ui.access import page
 from admin_ui.forms import JoinForm
-from admin_ui.pages import explain, show, show_message
+from admin_ui.pages import add_error, explain, show, show_message
 from admin_ui.sign_in.trail import acting
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError
 from tenants.actions.invitations import accept_invitation, join_by_invitation, open_invitation
 from tenants.http.authentication import client_address_of
+from tenants.http.errors import fail
 from tenants.models import Invitation, User
 
 _KEPT = "invitation"  # in the session
@@ -52,6 +53,7 @@ def _with_account(request: HttpRequest, offered: Invitation, secret: str, user: 
         try:
             accept_invitation(acting(request, user), secret, user, own)
         except MagnetarError as refusal:
+            fail(request, refusal, begun=True)
             error = explain(refusal)
         else:
             del request.session[_KEPT]
@@ -69,7 +71,7 @@ def _without_account(request: HttpRequest, offered: Invitation, secret: str) -> 
                 secret, form.cleaned_data["password1"], getattr(request, "request_id", ""), client_address_of(request)
             )
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             EmailAddress.objects.create(user=user, email=offered.email, verified=offered.mailed, primary=True)
             logout(request)  # nothing of the session before goes on

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.pages import crumbs, navigation, show, show_error
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import money
 from admin_ui.translation.said import said
@@ -67,7 +67,7 @@ def invoices_compute(request: ConsoleRequest, tenant: str) -> HttpResponse:
     try:
         draft_runs.compute_drafts(request.actor, tenant)
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     return HttpResponseRedirect(reverse("console:invoices", args=[tenant]))
 
 

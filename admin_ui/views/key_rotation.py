@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.key_forms import RotationForm
 from admin_ui.key_view import KeyView, views_of
-from admin_ui.pages import explain, navigation, show
+from admin_ui.pages import add_error, navigation, show
 from admin_ui.translation.texts import gettext
 from admin_ui.views.keys import above, key_of, show_once
 from messaging.errors import MagnetarError
@@ -67,7 +67,7 @@ def key_rotate(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         try:
             new = rotate_key(request.actor, tenant, row.id, form.cleaned_data["overlap_s"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             row.refresh_from_db()
             return show_once(request, tenant, new, former=row)

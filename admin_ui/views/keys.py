@@ -16,7 +16,7 @@ from admin_ui.calls import Call, calls_of, followed, show_calls
 from admin_ui.form_pages import confirm_page
 from admin_ui.key_forms import KeyForm, LeakedTokenForm
 from admin_ui.key_view import views_of
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.adminrpc.base import Request
@@ -90,7 +90,7 @@ def key_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
             if form.administers():
                 add_admin_role(request.actor, tenant, new.key.role)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             return show_once(request, tenant, new)
     return show(
@@ -204,7 +204,7 @@ def key_leaked(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except AuthenticationFailed:
             form.add_error("token", gettext("This is no valid token of the platform, or it has expired. Paste the whole token."))
         except MagnetarError as error:
-            form.add_error("token", explain(error))
+            add_error(request, form, error, "token")
         else:
             show_message(
                 request,

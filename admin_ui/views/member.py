@@ -11,7 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page
 from admin_ui.forms import KEPT, MEMBER_DAYS, MemberForm
 from admin_ui.made_view import made_row
-from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.pages import crumbs, navigation, show, show_error
 from admin_ui.row_list import cursor_links
 from admin_ui.translation.texts import gettext
 from messaging.errors import InvalidValue
@@ -45,7 +45,7 @@ def member(request: ConsoleRequest, tenant: str, person: str) -> HttpResponse:
     try:
         found = read_made(request.actor, tenant, role, limit=MADE_A_PAGE, after=request.GET.get("after", ""))
     except InvalidValue as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     before = before_the_log(request.actor, tenant, role)
     return show(
         request,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.forms import KEPT, InviteForm, MemberForm
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import mail
 from admin_ui.sign_in.invitations import invite_and_tell
@@ -116,7 +116,7 @@ def second_factor_rule(request: ConsoleRequest, tenant: str) -> HttpResponse:
     try:
         require_second_factor(request.actor, tenant, required)
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     else:
         done = (
             gettext("{tenant} requires a second factor of people.")
@@ -144,7 +144,7 @@ def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 int(given["days"] or 0),
             )
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             if not link:
                 show_message(request, gettext("An invitation is on its way to {email}.").format(email=invitation.email))
@@ -170,7 +170,7 @@ def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
     try:
         invitation = revoke_invitation(request.actor, tenant, request.POST.get("invitation", ""))
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     else:
         show_message(request, gettext("The invitation of {email} was revoked.").format(email=invitation.email))
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))

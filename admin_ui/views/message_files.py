@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.messages.publish_form import PublishForm, initial_of, why_not_again
 from admin_ui.messages.search import search_of
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import crumbs, navigation, show, show_error, show_message
 from admin_ui.translation.texts import gettext
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.messages import MessagesPublish
@@ -126,7 +126,7 @@ def message_to_edit(request: ConsoleRequest, name: TopicName, message_id: str) -
         masks = masks_of(request.actor, name)
         row = broker.ask(lambda rpc: message_at(rpc, name, query, masks, EDITED_BYTES_MAX))
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
         return None
     if why := why_not_again(row):
         show_error(request, why)
@@ -138,7 +138,7 @@ def message_to_edit(request: ConsoleRequest, name: TopicName, message_id: str) -
 
 def _back(request: ConsoleRequest, error: MagnetarError, address: str) -> HttpResponse:
     state_of(request).nothing_read = True
-    show_error(request, explain(error))
+    show_error(request, error)
     return HttpResponseRedirect(address)
 
 

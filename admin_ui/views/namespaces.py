@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm
 from admin_ui.live_rows import SUMS, Total, known_totals, totals
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, sentence, show, show_message
 from admin_ui.topic_list import BY_NAME, WHOLE_MAX, TopicsAsked, TopicsListed, list_topics
 from admin_ui.topic_stats import mark_state
 from admin_ui.translation.figures import exact
@@ -103,7 +103,7 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             create_namespace(request.actor, f"{tenant}/{local}")
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Namespace {tenant}/{local} was created.").format(tenant=tenant, local=local))
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
@@ -144,7 +144,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         try:
             delete_namespace(request.actor, name, force=True)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             kept = (
                 ngettext(

@@ -13,7 +13,7 @@ from django.utils import timezone
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import NO_ADMINISTRATOR, AdministratorForm, ConfirmForm, PersonForm
-from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows, newest_first
 from admin_ui.sign_in import factors, links, trail
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -94,7 +94,7 @@ def person_create(request: ConsoleRequest) -> HttpResponse:
         try:
             user = create_person(request.actor, form.cleaned_data["username"], password, superuser=form.cleaned_data["superuser"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             return _shown_once(request, user, password)
     return show(
@@ -125,7 +125,7 @@ def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
         try:
             set_password(request.actor, user.username, password)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             return _shown_once(request, user, password)
     return show(
@@ -262,7 +262,7 @@ def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
         try:
             require_may_sign_in_as(request.actor, user)
         except MagnetarError as error:
-            show_error(request, explain(error))
+            show_error(request, error)
             return HttpResponseRedirect(_page_of(user))
     link = links.verification(request, user) if kind == "email" else links.password_reset(request, user)
     if not link:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from admin_ui import api_calls, policy_texts
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import Navigation, add_error, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import SubjectForm
 from admin_ui.policy_what_if import SPANS, WhatIfRows, shown, span_asked
 from admin_ui.translation.said import said
@@ -33,6 +33,7 @@ from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
 from tenants.history.spans import asked_span
 from tenants.history.what_if import PolicyChangeAsked
+from tenants.http.request_state import state_of
 from tenants.models import AuditRecord, Namespace, Tenant
 
 CHANGES_SHOWN = 20
@@ -155,7 +156,7 @@ def _button(request: ConsoleRequest, place: _Place) -> HttpResponse:
             show_error(request, gettext("Nothing was changed: choose a policy first."))
             return HttpResponseRedirect(request.get_full_path())
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     else:
         show_message(
             request, gettext("The change was taken back.") if undone else gettext("Policy {name} was removed.").format(name=removed)
@@ -229,13 +230,14 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
         if "preview" in request.POST:
             return "", _look(request, place, changes)
         if not changes:
+            state_of(request).dry_run = True
             return gettext("Nothing was changed."), _Looked()
         policy_history.set_unless_changed(request.actor, place.place(), changes, before)
     except Conflict as error:
-        form.add_error(None, explain(error))
+        add_error(request, form, error)
         form.look_again()
     except MagnetarError as error:
-        form.add_error(None, explain(error))
+        add_error(request, form, error, begun="preview" not in request.POST)
     else:
         text = gettext("{policy} is inherited from now on.") if inherit else gettext("{policy} was saved and is now in effect.")
         return text.format(policy=said(subject.title)), _Looked()

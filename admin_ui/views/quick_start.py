@@ -9,7 +9,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import QuickStartForm
 from admin_ui.key_view import key_view
-from admin_ui.pages import crumbs, explain, navigation, show
+from admin_ui.pages import add_error, crumbs, navigation, show
 from admin_ui.quickstart.snippets import snippets
 from admin_ui.translation.texts import gettext
 from admin_ui.views.keys import new_key
@@ -33,7 +33,7 @@ def quick_start(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
             ends = end_of_right(request.actor, Action.KEY_ADMIN, Resource(tenant))  # so does what they make here
             new = new_key(request.actor, tenant, form.cleaned_data["name"], grants, ends)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             topic, token, key = form.cleaned_data["topic"], new.token, key_view(new.key, {})
     return show(

@@ -12,7 +12,7 @@ from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
 from admin_ui.form_pages import button_page, confirm_page
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
+from admin_ui.pages import crumbs, navigation, sentence, show, show_error
 from admin_ui.row_list import cursor_links
 from admin_ui.translation.texts import gettext
 from messaging.adminrpc.recycle_bin import Recycled
@@ -83,7 +83,7 @@ def recycled_purge(request: ConsoleRequest, tenant: str, namespace: str, recycle
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
         return HttpResponseRedirect(back)
     local = short_name(item.topic)
     return confirm_page(

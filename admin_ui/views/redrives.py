@@ -10,7 +10,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.messages.publish_form import PublishForm, initial_of
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.redrive_forms import RedriveForm
 from admin_ui.redrive_view import DECISIONS, decide, jobs_listed, shown_job
 from admin_ui.row_list import Column, list_rows
@@ -48,7 +48,7 @@ def redrives(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -
                 show_message(request, gettext("The redrive was started."))
                 return HttpResponseRedirect(reverse("console:redrives", args=[tenant, namespace, topic]))
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error, begun="dry_run" not in request.POST)
     return show(
         request,
         "pages/redrives.html",

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import ReportForm, addresses
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.errors import MagnetarError, NotFound
@@ -41,7 +41,7 @@ def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 request.actor, tenant, given["name"], given["every"], given["by"], addresses(given["emails"])
             )
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(
                 request, gettext("Report {name} is made as soon as the usage of its days is computed.").format(name=given["name"])

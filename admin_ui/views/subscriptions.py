@@ -11,7 +11,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out
 from admin_ui.forms import DeadLetterForm, SubscriptionForm
 from admin_ui.moves.texts import DONE, place_of
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, explain, navigation, show, show_message
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext
@@ -100,12 +100,12 @@ def dead_letters(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         try:
             message = _save(request, name, subscription, form)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, message)
             return HttpResponseRedirect(back)
     elif away is not None:
-        form.add_error(None, explain(away)) if form.is_bound else None
+        add_error(request, form, away, begun=False) if form.is_bound else None
     return show(
         request,
         "pages/form.html",

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.models import F
 from django.db.models.functions import Coalesce
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.pages import navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
@@ -105,10 +105,11 @@ def tasks_fragment(request: ConsoleRequest) -> HttpResponse:
 @page
 def task_decide(request: ConsoleRequest, run_id: str) -> HttpResponse:
     decision = request.POST.get("decision", "")
+    if decision not in DECISIONS:
+        raise Http404
     try:
-        if decision in DECISIONS:
-            decide(request.actor, run_id, decision)
-            show_message(request, _DONE[decision])
+        decide(request.actor, run_id, decision)
+        show_message(request, _DONE[decision])
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     return HttpResponseRedirect(reverse("console:tasks"))

@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
@@ -135,7 +135,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         try:
             create_tenant(request.actor, name)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Tenant {name} was created.").format(name=name))
             return HttpResponseRedirect(reverse("console:tenant", args=[name]))

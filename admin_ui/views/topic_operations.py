@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import confirm_page, refused
 from admin_ui.forms import PartitionsForm
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation, sentence, show
+from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.translation.figures import size
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.topics import topic_name
@@ -274,7 +274,7 @@ def _confirm(request: ConsoleRequest, tenant: str, namespace: str, topic: str, o
     except TopicNotFound:
         raise Http404 from None
     except MagnetarError as error:
-        return refused(request, explain(error), back)
+        return refused(request, error, back)
     return confirm_page(
         request,
         navigation(request, "topic", tenant, namespace),

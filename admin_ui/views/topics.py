@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page, resource_of
 from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.moves.texts import counted
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
+from admin_ui.pages import add_error, crumbs, navigation, sentence, show, show_message
 from admin_ui.topic_stats import TopicView, topic_lists, topic_view
 from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
@@ -147,7 +147,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
         try:
             create_topic(request.actor, name, form.cleaned_data["partitions"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("Topic {local} was created.").format(local=name.local))
             return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, short_name(str(name))]))
@@ -173,7 +173,7 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         try:
             delete_topic(request.actor, name, force=True, partitioned=bool(found["partitions"]))
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(
                 request,

@@ -11,7 +11,7 @@ from admin_ui import api_calls, broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.formatting import size
-from admin_ui.pages import Navigation, crumbs, explain, navigation, sentence, show
+from admin_ui.pages import Navigation, add_error, crumbs, navigation, sentence, show
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from admin_ui.views.topics import topic_name
@@ -150,7 +150,7 @@ def _answer(request: ConsoleRequest, nav: Navigation, form: TuneForm, **context:
         try:
             report = _report(asked)
         except InvalidValue as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
     return show(
         request,
         "pages/tune.html",

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import explain, navigation, show, show_error
+from admin_ui.pages import navigation, show, show_error
 from messaging.errors import MagnetarError, NotAuthorized
 from messaging.permissions.model import Action
 from tenants.http.authentication import actor_now
@@ -91,7 +91,7 @@ def usage_compute(request: ConsoleRequest) -> HttpResponse:
     try:
         request_usage_run(request.actor.principal.role)
     except MagnetarError as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     level, day = request.POST.get("by", ""), _day(request.POST.get("day", ""), datetime.now(UTC).date())
     kept = {"day": day.isoformat(), **({"by": level} if level in dict(usage_view.LEVELS) else {})}
     return HttpResponseRedirect(f"{reverse('console:usage')}?{urlencode(kept)}")

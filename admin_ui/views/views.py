@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import Resolver404, resolve, reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.pages import add_error, navigation, show, show_error, show_message
 from admin_ui.permissions import CONSOLE
 from admin_ui.translation.texts import gettext
 from messaging.errors import MagnetarError, NotFound
@@ -67,7 +67,7 @@ def view_create(request: ConsoleRequest) -> HttpResponse:
         try:
             save_view(request.actor, request.user, given["name"], given["address"], tenant, shared=given["shared"])
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
         else:
             show_message(request, gettext("The view {name} was saved. Ctrl K finds it by its name.").format(name=given["name"]))
             return HttpResponseRedirect(given["address"])
@@ -89,7 +89,7 @@ def view_delete(request: ConsoleRequest, view: int) -> HttpResponse:
     try:
         name = delete_view(request.actor, request.user, view)
     except NotFound as error:
-        show_error(request, explain(error))
+        show_error(request, error)
     else:
         show_message(request, gettext("The view {name} was deleted.").format(name=name))
     return HttpResponseRedirect(reverse("console:views"))

@@ -69,9 +69,9 @@ class AuditTrail:
             return response
         method = "GET" if request.method == "HEAD" else request.method or ""
         asked = (method, match.view_name)
-        denied = state_of(request).denied
+        denied, status = state_of(request).denied, state_of(request).failed or response.status_code
         if denied:
-            _refuse(request, asked, DENIED, denied, response.status_code)
+            _refuse(request, asked, DENIED, denied, status)
             return response
         action = AUDITED.get(asked)
         if action is None or _recorded(request) or state_of(request).dry_run or state_of(request).nothing_read:
@@ -79,7 +79,7 @@ class AuditTrail:
         if action in _FAILED and response.status_code != 302:
             _refuse(request, asked, _FAILED[action], "", response.status_code)
             return response
-        if _carried_out(asked, response.status_code) and not _written(_record, request, action, response.status_code):
+        if _carried_out(request, asked, response.status_code) and not _written(_record, request, action, status):
             return _not_recorded(request, asked)
         return response
 
@@ -100,10 +100,15 @@ def _recorded(request: HttpRequest) -> bool:
     return actor is not None and actor.trail.records > 0
 
 
-def _carried_out(asked: tuple[str, str], status: int) -> bool:
-    """Also what failed half-way. A page of the console that is shown again, with what is wrong in its form, did nothing."""
-    shown_again = status == 200 and asked[1].startswith(_PAGES) and asked not in PAYLOAD_READS
-    return status not in NOTHING_DONE and not shown_again
+def _carried_out(request: HttpRequest, asked: tuple[str, str], status: int) -> bool:
+    """Also what failed half-way. A page of the console that says an error did nothing, unless nobody knows how far it came, or it
+    left word of what it did before; nor did one that is shown again with what is wrong in its form."""
+    if asked[1].startswith(_PAGES) and asked not in PAYLOAD_READS:
+        if failed := state_of(request).failed:
+            actor = actor_of_request(request)
+            return failed >= 500 or (actor is not None and bool(actor.trail.before or actor.trail.after))
+        return status not in (*NOTHING_DONE, 200)
+    return status not in NOTHING_DONE
 
 
 def _record(request: HttpRequest, action: str, status: int) -> None:

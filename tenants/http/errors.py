@@ -53,6 +53,15 @@ def deny(request: HttpRequest, why: str) -> None:
     state_of(request).denied = why or "refused"
 
 
+def fail(request: HttpRequest, error: errors.MagnetarError, *, begun: bool) -> None:
+    """A page says this error in words, and its own status tells nothing of it: `controlplane.audit` learns it here. `begun`: False
+    for what only looked what a change would do."""
+    state = state_of(request)
+    state.failed = max(state.failed, error.http_status if begun else errors.InvalidValue.http_status)
+    if isinstance(error, errors.NotAuthorized):
+        deny(request, error.message)
+
+
 def answer(request: HttpRequest, status: int, code: str, message: str, *, asks_database: bool = True) -> HttpResponse:
     """One error, in the shape that callers of this path expect. `asks_database`: whether a page may look up who is signed in."""
     request_id = getattr(request, "request_id", "")

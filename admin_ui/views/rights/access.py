@@ -10,7 +10,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.action_texts import TEXTS
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.forms import PLAIN
-from admin_ui.pages import crumbs, explain, navigation, show
+from admin_ui.pages import add_error, crumbs, navigation, show
 from admin_ui.translation.texts import gettext_lazy, named_text
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import OF_TENANT
@@ -55,7 +55,7 @@ def access(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             answer = explanations.explained(tenant, asked)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
     members = Membership.objects.select_related("user").filter(user__is_active=True)[:OFFERED_MAX]
     roles = dict.fromkeys([row.user.role for row in members])
     roles |= dict.fromkeys(Key.objects.filter(revoked_at=None).values_list("role", flat=True)[:OFFERED_MAX])

@@ -7,7 +7,7 @@ from django import forms
 from django.http import HttpResponse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import crumbs, explain, navigation, show
+from admin_ui.pages import add_error, crumbs, navigation, show
 from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.explanations import resource_of
@@ -36,7 +36,7 @@ def readers(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             report = report_of(tenant, resource_of(tenant, asked), form.cleaned_data["days"] or DAYS)
         except MagnetarError as error:
-            form.add_error(None, explain(error))
+            add_error(request, form, error)
     form_asked = request.GET.get("as", "")
     if report is not None and form_asked in ("csv", "json"):
         return _file(report, tenant, form_asked)

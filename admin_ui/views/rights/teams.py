@@ -15,7 +15,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import PLAIN, EntityField
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.pages import crumbs, navigation, show, show_error, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -120,7 +120,7 @@ def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
                 username = request.POST["remove"][:150]
                 remove_team_member(request.actor, tenant, row.name, username)
         except MagnetarError as error:
-            show_error(request, explain(error))
+            show_error(request, error)
         else:
             done = gettext("{username} is now in team {team}.") if adds else gettext("{username} is no longer in team {team}.")
             show_message(request, done.format(username=username, team=row.name))
