@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
+from admin_ui.audited import RECORDED
 from admin_ui.pages import Navigation, crumbs, navigation, show, show_error, show_message
-from admin_ui.permissions import RECORDED
 from admin_ui.row_list import cursor_links
 from admin_ui.time_zones import in_utc
 from admin_ui.translation.texts import gettext

@@ -5,6 +5,7 @@ A test enumerates Django's URL configuration and fails on a route that has no ro
 
 from __future__ import annotations
 
+from admin_ui import audited
 from admin_ui import permissions as console
 from admin_ui.sign_in.rest import permissions as people
 from messaging.permissions.model import Action
@@ -25,6 +26,6 @@ CONSOLE: dict[tuple[str, str], Action] = console.CONSOLE
 
 # Every route that changes something, and every one that shows what messages hold: the name of its record in the audit log.
 # A request that was allowed is recorded when it was carried out; one that was refused is recorded as `denied`, whatever its route.
-AUDITED: dict[tuple[str, str], str] = api.AUDITED | workers.AUDITED | people.AUDITED | pulsar.AUDITED | console.AUDITED
-PAYLOAD_READS = pulsar.PAYLOAD_READS | api.PAYLOAD_READS | workers.PAYLOAD_READS | console.PAYLOAD_READS
+AUDITED: dict[tuple[str, str], str] = api.AUDITED | workers.AUDITED | people.AUDITED | pulsar.AUDITED | audited.AUDITED
+PAYLOAD_READS = pulsar.PAYLOAD_READS | api.PAYLOAD_READS | workers.PAYLOAD_READS | audited.PAYLOAD_READS
 QUESTIONS = api.QUESTIONS | workers.QUESTIONS | pulsar.QUESTIONS
