@@ -22,7 +22,10 @@ BUTTONS = {
     "usage.request_usage_run": ("/usage/compute", {}),
     "invoices.draft_runs.compute_drafts": ("/tenants/acme/invoices/compute", {}),
     "topics.create_topic": ("/tenants/acme/namespaces/orders/new-topic", {"name": "fresh"}),
-    "message_files.limit_rate": ("/tenants/acme/namespaces/orders/topics/placed/messages/publish", {"payload": "x", "encoding": "text"}),
+    "message_files.limit_rate": (
+        "/tenants/acme/namespaces/orders/topics/placed/messages/publish",
+        {"payload": "x", "encoding": "text"},
+    ),
 }
 
 
