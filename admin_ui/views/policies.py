@@ -33,6 +33,7 @@ from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
 from tenants.history.spans import asked_span
 from tenants.history.what_if import PolicyChangeAsked
+from tenants.http.errors import fail
 from tenants.http.request_state import state_of
 from tenants.models import AuditRecord, Namespace, Tenant
 
@@ -98,7 +99,8 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     above = crumbs(tenant, namespace)
     try:
         row = stored_policies(name)
-    except PreconditionFailed:  # a partition: its topic has them
+    except PreconditionFailed as error:  # a partition: its topic has them
+        fail(request, error, begun=False)
         return HttpResponseRedirect(reverse("console:topic_policies", args=[tenant, namespace, name.base.local]))
     except NotFound:
         raise Http404 from None
