@@ -48,7 +48,7 @@ class Reading(msgspec.Struct, kw_only=True):
 class ReadersReport(msgspec.Struct, kw_only=True):
     resource: str
     at: datetime
-    may: list[Reader]
+    may: Annotated[list[Reader], Meta(description="Of all of the resource. Who may read a part of it is found by asking for that.")]
     complete: Annotated[bool, Meta(description="false: the tenant has more members and keys than are looked at.")]
     since: datetime
     did: list[Reading]
@@ -134,6 +134,8 @@ def as_csv(report: ReadersReport) -> str:
 
 
 def _missing(report: ReadersReport) -> Iterator[str]:
+    if "://" not in report.resource:
+        yield f"whoever may read only a part of {report.resource} is found by asking for that namespace or topic"
     if report.log_since is not None and report.log_since > report.since:
         yield f"the audit log has nothing before {report.log_since.isoformat()}, and {report.since.isoformat()} was asked for"
     if report.further:

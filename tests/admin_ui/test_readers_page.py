@@ -24,6 +24,13 @@ def test_the_report_is_shown_and_taken_along(browse: Browse) -> None:
     assert browse("teammate").get(PAGE).status_code == 403
 
 
+def test_it_does_not_say_that_nobody_may_who_may_read_a_part(browse: Browse) -> None:
+    """A key for one namespace was not named when the whole tenant was asked about, and the file and page said nobody."""
+    part = "whoever may read only a part of acme is found by asking for that namespace or topic"
+    assert part in browse("owner").get(PAGE, {"as": "csv"}).content.decode()
+    assert "found by asking for that part" in browse("owner").get(PAGE).content.decode()
+
+
 def test_a_file_says_what_is_not_in_it(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "READ_SHOWN_MAX", 1)
     actor = platform_actor()
