@@ -62,7 +62,7 @@ def percent(value: float | Fraction | None) -> str:
 def size(value_bytes: float | None) -> str:
     if value_bytes is None:
         return UNKNOWN
-    if 0 < value_bytes < 0.5:
+    if 0 < value_bytes <= 0.5:
         return "<1 B"  # a mean over a long time, which is not nothing
     unit = 0
     while value_bytes >= 1023.5 and unit < len(_UNITS) - 1:

@@ -47,7 +47,7 @@ def test_quantities_are_in_the_largest_unit_that_there_is_one_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0 B"), (0.05, "<1 B"), (0.5, "0 B"), (0.7, "1 B"), (1052, "1.03 KiB"), (None, "–")]
+    ("value", "shown"), [(0, "0 B"), (0.05, "<1 B"), (0.5, "<1 B"), (0.7, "1 B"), (1052, "1.03 KiB"), (None, "–")]
 )
 def test_a_little_is_not_shown_as_nothing(value: float | None, shown: str) -> None:
     assert formatting.size(value) == shown

@@ -29,6 +29,7 @@ export function rate(value) {
 
 export function bytes(value) {
   if (value === null) return UNKNOWN;
+  if (value > 0 && value <= 0.5) return "<1 B"; // what would be 0 B
   let unit = 0;
   while (value >= 1023.5 && unit < UNITS.length - 1) { value /= 1024; unit += 1; }
   return (unit === 0 ? number.format(value) : trim(value)) + " " + UNITS[unit];
