@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from django import forms
 
@@ -38,8 +39,8 @@ class SplitForm(forms.Form):
         help_text="Where to cut, for hashes of your choice: such as 0x20000000, several with spaces between them.",
     )
 
-    def __init__(self, *args: object, bundle: Bundle, ways: Sequence[tuple[str, str]]) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, bundle: Bundle, ways: Sequence[tuple[str, str]]) -> None:
+        super().__init__(*args)
         self._bundle = bundle
         _offer(self, "way", ways)
 
@@ -71,8 +72,8 @@ class UnloadForm(ButtonForm):
         },
     )
 
-    def __init__(self, *args: object, takers: Sequence[str]) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, takers: Sequence[str]) -> None:
+        super().__init__(*args)
         if takers:
             _offer(self, "to_broker", [("", gettext("Any that takes it")), *((each, each) for each in takers)])
         else:

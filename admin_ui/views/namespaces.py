@@ -18,6 +18,7 @@ from admin_ui.topic_list import BY_NAME, WHOLE_MAX, TopicsAsked, TopicsListed, l
 from admin_ui.topic_stats import mark_state
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
+from admin_ui.views.recycled import kept_for
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import LiveAsked
 from messaging.errors import MagnetarError
@@ -146,16 +147,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         except MagnetarError as error:
             add_error(request, form, error)
         else:
-            kept = (
-                ngettext(
-                    " It is in the recycle bin for {hours} hour, where it can be restored.",
-                    " It is in the recycle bin for {hours} hours, where it can be restored.",
-                    hours,
-                ).format(hours=hours)
-                if hours
-                else ""
-            )
-            show_message(request, gettext("Namespace {name} was deleted.{kept}").format(name=name, kept=kept))
+            show_message(request, gettext("Namespace {name} was deleted.{kept}").format(name=name, kept=kept_for(hours)))
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, LiveAsked(namespace=name, rows_max=WHOLE_MAX)).whole())
     if listed is None or listed.totals is None:

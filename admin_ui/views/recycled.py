@@ -12,7 +12,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import button_page, confirm_page
 from admin_ui.pages import crumbs, navigation, show
 from admin_ui.row_list import cursor_links
-from admin_ui.translation.texts import gettext
+from admin_ui.translation.texts import gettext, ngettext
 from messaging.errors import NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX
 from tenants.actions.recycled_namespaces import purge_namespace, recycled_namespace, recycled_namespaces, restore_namespace
@@ -20,6 +20,17 @@ from tenants.actions.recycled_tenants import purge_tenant, recycled_tenant, recy
 from tenants.models import Recycled
 
 ENTRIES_A_PAGE = 100
+
+
+def kept_for(hours: int) -> str:
+    """Goes on a sentence that says what was deleted; "" where nothing is kept."""
+    if not hours:
+        return ""
+    return ngettext(
+        " It is in the recycle bin for {hours} hour, where it can be restored.",
+        " It is in the recycle bin for {hours} hours, where it can be restored.",
+        hours,
+    ).format(hours=hours)
 
 
 @page

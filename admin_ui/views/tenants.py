@@ -19,6 +19,7 @@ from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.audit import audit_rows
+from admin_ui.views.recycled import kept_for
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
@@ -229,15 +230,6 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 hours,
             ).format(hours=hours)
         )
-    kept = (
-        ngettext(
-            " It is in the recycle bin for {hours} hour, where it can be restored.",
-            " It is in the recycle bin for {hours} hours, where it can be restored.",
-            hours,
-        ).format(hours=hours)
-        if hours
-        else ""
-    )
     return confirm_page(
         request,
         navigation(request, "tenant", tenant),
@@ -247,7 +239,7 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         impact=impact,
         name=tenant,
         submit=gettext("Delete tenant"),
-        done=gettext("Tenant {tenant} was deleted.{kept}").format(tenant=tenant, kept=kept),
+        done=gettext("Tenant {tenant} was deleted.{kept}").format(tenant=tenant, kept=kept_for(hours)),
         back=reverse("console:tenants"),
         cancel=reverse("console:tenant", args=[tenant]),
     )

@@ -112,10 +112,6 @@ def _by_name(row: Any) -> Thing:
     return Thing(row.name, row.name, row.created_at)
 
 
-def _namespace(row: Namespace) -> Thing:
-    return Thing(row.name, row.name, row.created_at)
-
-
 def _by_id(row: Any) -> Thing:
     return Thing(row.name, row.id, row.created_at)
 
@@ -146,10 +142,12 @@ def _grants(keys: list[str]) -> Things:
 
 def _restrictions(keys: list[str]) -> Things:
     found: dict[str, list[Thing]] = {}
-    names = {key.rpartition("/")[2] for key in keys}
+    wanted, names = set(keys), {key.rpartition("/")[2] for key in keys}
     for row in SubscriptionGrant.objects.filter(subscription__in=names):
-        found[f"{row.namespace_id}/{row.subscription}"] = [Thing(f"{row.namespace_id}/{row.subscription}", row.namespace_id)]
-    return {key: things for key, things in found.items() if key in set(keys)}
+        key = f"{row.namespace_id}/{row.subscription}"
+        if key in wanted:
+            found[key] = [Thing(key, row.namespace_id)]
+    return found
 
 
 def _policies(keys: list[str]) -> Things:
@@ -288,7 +286,7 @@ KINDS: tuple[Kind, ...] = (
     _kind_of_rows("budget", Budget.objects.all, "name", _by_id, _whole, ("budget.create",), ("budget.update",), needs=_BILLING),
     Kind("spend_cap", _named("spend cap of "), _spend_caps, (), ("spend_cap.set",), needs=_BILLING),
     Kind("redrive", _redrive_key, _unfinished_redrives, ("redrive.start",), ("redrive.resume",), needs=Action.OPERATE),
-    _kind_of_rows("namespace", Namespace.objects.all, "name", _namespace, _whole, ("namespace.create",), ("namespace.restore",)),
+    _kind_of_rows("namespace", Namespace.objects.all, "name", _by_name, _whole, ("namespace.create",), ("namespace.restore",)),
     Kind("policies", _whole, _policies, (), _SETS_POLICIES),
     Kind("topic", _whole, _on_brokers, ("topic.create",), ("topic.grow", "topic.restore")),
     Kind("subscription", _whole, _on_brokers, ("subscription.create",)),
