@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 
-from admin_ui.topic_stats import TopicView
+from admin_ui.topic_stats import ProducerRow
 from messaging.adminrpc.schemas import SchemaStored
+from messaging.adminrpc.topics import TopicConsumer
 from messaging.limits.json_values import has_more_values
 from messaging.limits.rest import BODY_VALUES_MAX
 from tenants.schema_text import schema_text
@@ -39,12 +40,14 @@ class DiffLine:
     text: str
 
 
-def version_rows(versions: Sequence[SchemaStored], view: TopicView | None) -> list[VersionRow]:
-    """Newest first. Each client is looked at once, however many versions there are."""
+def version_rows(
+    versions: Sequence[SchemaStored], connected: Sequence[ProducerRow] | None, consuming: Sequence[TopicConsumer]
+) -> list[VersionRow]:
+    """Newest first. Each client is looked at once, however many versions there are. `connected` None: clients are not known."""
     producers, consumers = defaultdict[int | None, list[str]](list), defaultdict[int | None, list[str]](list)
-    for producer in view.producers if view is not None else ():
+    for producer in connected or ():
         producers[producer.schema_version].append(producer.name or "unnamed")
-    for consumer in view.consumers if view is not None else ():
+    for consumer in consuming:
         consumers[consumer.schema_version].append(f"{consumer.name or 'unnamed'} of {consumer.subscription}")
     return [
         VersionRow(
@@ -52,8 +55,8 @@ def version_rows(versions: Sequence[SchemaStored], view: TopicView | None) -> li
             each.type,
             each.created_ms,
             len(each.data),
-            None if view is None else producers[each.version],
-            None if view is None else consumers[each.version],
+            None if connected is None else producers[each.version],
+            None if connected is None else consumers[each.version],
         )
         for each in reversed(versions)
     ]

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.http import QueryDict
-
 from admin_ui.addresses import short_name
 from admin_ui.pages import sentence
-from admin_ui.row_list import Column, list_items
 from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -118,49 +115,20 @@ class TopicView:
         return [consumer for subscription in self.subscriptions for consumer in subscription.consumers]
 
 
-def topic_view(stats: Json) -> TopicView:
-    """From the result of ``topics.stats`` or ``topics.partitioned_stats``."""
+def topic_view(stats: Json, backlogs: Mapping[str, int] | None = None) -> TopicView:
+    """From the result of ``topics.stats`` or ``topics.partitioned_stats``. `backlogs`: of partitions by their full names, where
+    the stats are not of all subscriptions."""
     return TopicView(
         [_producer(one) for one in stats.get("publishers") or ()],
         _subscriptions(stats),
-        [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
+        [
+            _partition(name, one, (backlogs or {}).get(name))
+            for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)
+        ],
         [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
         [mark_state(kind) for kind in _marked(stats) if kind not in TOLD_BY_ITSELF],
         Kind.UNREAD in _marked(stats),
     )
-
-
-ABOUT_BACKLOG = gettext_lazy("In entries, of which each may hold a batch of messages; delayed ones count.")
-ABOUT_UNACKED = gettext_lazy("In messages; of Exclusive and Failover subscriptions and readers they are not counted.")
-ABOUT_DELIVERED = gettext_lazy("In messages, with those that were sent again, since the broker started.")
-SUBSCRIPTION_COLUMNS = (
-    Column("name", gettext_lazy("Subscription"), value=lambda one: one.name),
-    Column("state", gettext_lazy("State")),
-    Column("type", gettext_lazy("Type"), value=lambda one: one.kind),
-    Column("backlog", gettext_lazy("Backlog"), value=lambda one: one.backlog, down=True, look="number", about=ABOUT_BACKLOG),
-    Column("oldest", gettext_lazy("Oldest"), value=lambda one: one.oldest_s, down=True, look="number"),
-    Column("out", gettext_lazy("Out/s"), value=lambda one: one.rate_out, down=True, look="number"),
-    Column("acked", gettext_lazy("Acked/s"), value=lambda one: one.ack_rate, down=True, look="number"),
-    Column("unacked", gettext_lazy("Unacked"), value=lambda one: one.unacked, down=True, look="number", about=ABOUT_UNACKED),
-    Column(
-        "delivered", gettext_lazy("Delivered"), value=lambda one: one.delivered, down=True, look="number", about=ABOUT_DELIVERED
-    ),
-    Column("expired", gettext_lazy("Expired"), value=lambda one: one.expired, down=True, look="number"),
-    Column("dropped", gettext_lazy("Dropped"), value=lambda one: one.dropped, down=True, look="number"),
-    Column("dead_letters", gettext_lazy("Dead letters")),
-    Column("consumers", gettext_lazy("Consumers"), value=lambda one: len(one.consumers), down=True, look="number"),
-)
-CLIENT_COLUMNS = (Column("name"),)
-
-
-def topic_lists(view: TopicView, query: QueryDict, *, persistent: bool) -> dict[str, Any]:
-    """A page of each list of a topic."""
-    columns = [column for column in SUBSCRIPTION_COLUMNS if column.key != "dropped" or not persistent]
-    return {
-        "listed": list_items(query, view.subscriptions, columns, text=lambda one: one.name),
-        "consumers": list_items(query, view.consumers, CLIENT_COLUMNS, text=lambda one: one.name, name="consumers-"),
-        "producers": list_items(query, view.producers, CLIENT_COLUMNS, text=lambda one: one.name, name="producers-"),
-    }
 
 
 def _producer(one: Json) -> ProducerRow:
@@ -250,14 +218,14 @@ def _consumer(subscription: str, one: Json) -> ConsumerRow:
     )
 
 
-def _partition(name: str, one: Json) -> PartitionRow:
+def _partition(name: str, one: Json, backlog: int | None) -> PartitionRow:
     backlogs: Iterable[int] = (subscription.get("msgBacklog", 0) for subscription in (one.get("subscriptions") or {}).values())
     return PartitionRow(
         short_name(name),
         one.get("msgRateIn"),
         one.get("msgRateOut"),
         one.get("storageSize"),
-        max(backlogs, default=0),
+        max(backlogs, default=0) if backlog is None else backlog,
         _subscriptions(one),
     )
 

@@ -17,10 +17,12 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, SLACK_MS, Chart, ChartKind, charts_of, written
 from admin_ui.history.ticks import ticks_of
 from admin_ui.pages import crumbs, navigation, sentence, show
+from admin_ui.topic_lists import look_at, named_figures
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation import figures
 from admin_ui.translation.texts import gettext, gettext_lazy
-from admin_ui.views.topics import look, topic_name
+from admin_ui.views.topics import topic_name
+from messaging.adminrpc.topics import TopicMembers
 from messaging.errors import InvalidName, InvalidValue
 from messaging.history.points import DAY_MS
 from messaging.permissions.model import Action
@@ -117,16 +119,19 @@ def topic_timeline(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         span = asked_span(request.GET.dict(), now_ms)
     except InvalidValue:
         span = asked_span({}, now_ms)
-    state = look(name)
-    rows = [] if state["stats"] is None else state["stats"].subscriptions
+    found = look_at(name, ("behind",), _farthest_back)
+    rows = [] if found.view is None else found.view.subscriptions
     handles = [_handle(request, [tenant, namespace, topic], name, row, span, now_ms) for row in rows]
     handles.sort(key=lambda handle: handle.at_ms)
     nav = navigation(request, "topic", tenant, namespace)
-    shown = handles[:HANDLES_MAX]
-    more, away = len(handles) - len(shown), sentence(state["away"])
-    return show(
-        request, "parts/history_timeline.html", nav, span=span, handles=shown, more=more, away=away, again=request.get_full_path()
-    )
+    more = 0 if found.members is None else max(0, len(found.members.subscriptions) - HANDLES_MAX)
+    away, again = sentence(found.away), request.get_full_path()
+    return show(request, "parts/history_timeline.html", nav, span=span, handles=handles, more=more, away=away, again=again)
+
+
+def _farthest_back(members: TopicMembers) -> list[str]:
+    rows = sorted(named_figures(members, "behind"), key=lambda one: one.figure, reverse=True)
+    return [one.name for one in rows[:HANDLES_MAX]]
 
 
 def _handle(

@@ -9,7 +9,8 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.schema_view import LINES_MAX, changes, laid_out, version_rows
-from admin_ui.views.topics import look, topic_name
+from admin_ui.topic_lists import look_at
+from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import SCHEMAS_LIST
 from messaging.adminrpc.schemas import SchemaStored
 from messaging.adminrpc.topics import TopicRef
@@ -21,7 +22,7 @@ VERSIONS_SHOWN = 100
 def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """`version` in the query: the one that is shown; without, the latest."""
     name = topic_name(tenant, namespace, topic)
-    state = look(name)
+    found = look_at(name, (), lambda members: members.subscriptions[:1])
     answer, away = broker.ask_or_why(lambda rpc: rpc.call(SCHEMAS_LIST, TopicRef(topic=str(name))))
     versions = answer.versions if answer is not None else []
     chosen, before = _chosen(versions, request.GET.get("version", ""))
@@ -33,9 +34,13 @@ def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: s
         crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
         local=topic,
         persistent=name.persistent,
-        partitions=state["partitions"],
-        away=state["away"] or sentence(away),
-        rows=version_rows(versions[-VERSIONS_SHOWN:], state["stats"]),
+        partitions=found.partitions,
+        away=found.away or sentence(away),
+        rows=version_rows(
+            versions[-VERSIONS_SHOWN:],
+            None if found.view is None else found.view.producers,
+            () if found.members is None else found.members.consumers,
+        ),
         count=len(versions),
         chosen=chosen,
         before=before,

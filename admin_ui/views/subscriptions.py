@@ -12,6 +12,7 @@ from admin_ui.form_pages import carried_out
 from admin_ui.forms import DeadLetterForm, SubscriptionForm
 from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import add_error, crumbs, explain, navigation, show, show_message
+from admin_ui.topic_lists import look_at
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext
@@ -59,7 +60,7 @@ def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: st
 def subscription_create(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name, form = topic_name(tenant, namespace, topic), SubscriptionForm(request.POST or None)
     back = reverse("console:topic", args=[tenant, namespace, topic])
-    away = look(name)["away"]
+    away = look_at(name, (), lambda members: members.subscriptions[:1]).away
     if not name.persistent:
         raise Http404  # its subscriptions last as long as their consumers
 

@@ -14,7 +14,8 @@ from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import add_error, crumbs, navigation, sentence, show, show_message
-from admin_ui.topic_stats import TopicView, topic_lists, topic_view
+from admin_ui.topic_lists import TopicLists, look_at
+from admin_ui.topic_stats import TopicView, topic_view
 from admin_ui.translation.texts import gettext, ngettext
 from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
 from messaging.adminrpc.topics import PartitionsGet, StatsAsked
@@ -39,7 +40,7 @@ def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
 
 def look(name: TopicName, subscription: str = "") -> dict[str, Any]:
     """What the broker reports about a topic, and of its subscriptions of this one alone, if it is named. 404 if the topic does not
-    exist; `away` says why if the broker does not respond."""
+    exist; `away` says why if the broker does not respond. Of a topic with many subscriptions `look_at` a few of them."""
     alone = 0 < len(subscription.encode()) <= NAME_BYTES_MAX
     asked = StatsAsked(topic=str(name), only_subscriptions=[subscription] if alone else [])
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
@@ -60,17 +61,18 @@ def look(name: TopicName, subscription: str = "") -> dict[str, Any]:
 
 def _shown(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     """The same, with a page of each of its lists."""
-    found = look(name)
-    view = found["stats"]
-    if view is None:
-        return found
-    return {**found, "unread": _unread(name, view), **topic_lists(view, request.GET, persistent=name.persistent)}
+    lists = TopicLists(request.GET, persistent=name.persistent)
+    found = look_at(name, lists.figures, lists.choose)
+    if found.view is None or found.members is None:
+        return found.state
+    has_subscriptions = bool(found.members.subscriptions)
+    return {**found.state, "unread": _unread(name, found.view, has_subscriptions), **lists.rows(found.view)}
 
 
-def _unread(name: TopicName, view: TopicView) -> str:
+def _unread(name: TopicName, view: TopicView, has_subscriptions: bool) -> str:
     """What becomes of what is published while there is no subscription; "" where there is one, or nobody publishes."""
     published = bool(view.producers) or view.unread
-    if not name.persistent or not published or view.subscriptions or is_system_topic(name):
+    if not name.persistent or not published or has_subscriptions or is_system_topic(name):
         return ""
     try:
         kept = policy_texts.retention(policy_views.levels_of(stored_policies(name.base)), policy_defaults())
@@ -167,11 +169,11 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
 @page
 def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
-    found, hours = look(name), retention_hours(name)
+    found, hours = look_at(name, (), lambda members: members.subscriptions[:1]), retention_hours(name)
     form = ConfirmForm(request.POST or None, expected=topic)
     if request.method == "POST" and form.is_valid():
         try:
-            delete_topic(request.actor, name, force=True, partitioned=bool(found["partitions"]))
+            delete_topic(request.actor, name, force=True, partitioned=bool(found.partitions))
         except MagnetarError as error:
             add_error(request, form, error)
         else:
@@ -184,7 +186,6 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
                 ).format(topic=topic),
             )
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
-    stats = found["stats"]
     impact = [gettext("All its messages are deleted permanently, acknowledged or not.")]
     if hours:
         impact[0] = ngettext(
@@ -194,12 +195,12 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         ).format(hours=hours)
     elif not name.persistent:
         impact[0] = gettext("It is not persistent: there are no messages to delete.")
-    elif found["partitions"]:
+    elif found.partitions:
         impact[0] = gettext("All messages of its {partitions} are deleted permanently, acknowledged or not.").format(
-            partitions=counted(found["partitions"], "partition")
+            partitions=counted(found.partitions, "partition")
         )
-    if stats is None:
-        impact.append(gettext("The connected clients are currently unknown. {away}").format(away=found["away"]))
+    if found.view is None or found.members is None:
+        impact.append(gettext("The connected clients are currently unknown. {away}").format(away=found.away))
     else:
         impact.append(
             (
@@ -207,9 +208,9 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
                 if hours
                 else gettext("{producers} and {consumers} are disconnected. Deleted with it: {subscriptions}.")
             ).format(
-                producers=counted(len(stats.producers), "producer"),
-                consumers=counted(len(stats.consumers), "consumer"),
-                subscriptions=counted(len(stats.subscriptions), "subscription"),
+                producers=counted(len(found.view.producers), "producer"),
+                consumers=counted(len(found.members.consumers), "consumer"),
+                subscriptions=counted(len(found.members.subscriptions), "subscription"),
             )
         )
     impact.append(

@@ -13,12 +13,13 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.now.facts import alerts_of
 from admin_ui.now.rows import row as problem_row
 from admin_ui.pages import crumbs, navigation, sentence, show
+from admin_ui.topic_lists import look_at
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.views.topics import look, topic_name
 from admin_ui.why.rows import Place, StepRow
 from messaging.adminrpc.diagnosis import SubscriptionExplain, TopicExplain
 from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN, TOPICS_PARTITIONS
-from messaging.adminrpc.topics import PartitionsGet
+from messaging.adminrpc.topics import PartitionsGet, TopicMembers
 from messaging.errors import MagnetarError, NotFound
 from messaging.limits.sizes import NAME_BYTES_MAX
 from messaging.problems.order import Problem, rank
@@ -62,9 +63,11 @@ def subscription_why(request: ConsoleRequest, tenant: str, namespace: str, topic
 def topic_why(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """What keeps producers from publishing; and each subscription with its sentence."""
     name = topic_name(tenant, namespace, topic)
-    state = look(name) | {"rows": [], "held": None, "problems": []}
-    listed = [] if state["stats"] is None else _held_first([(row.name, row) for row in state["stats"].subscriptions])
-    state |= {"subscriptions": listed[:LISTED_MAX], "more_subscriptions": max(0, len(listed) - LISTED_MAX)}
+    found = look_at(name, ("held", "backlog"), _first_held)
+    state: dict[str, Any] = found.state | {"rows": [], "held": None, "problems": []}
+    listed = [] if found.view is None else _held_first([(row.name, row) for row in found.view.subscriptions])
+    known = len(found.members.subscriptions) if found.members is not None else 0
+    state |= {"subscriptions": listed, "more_subscriptions": max(0, known - LISTED_MAX)}
     if not state["partitions"] and not state["away"]:
         explained, state["away"] = _told(lambda rpc: rpc.call(TOPICS_EXPLAIN, TopicExplain(topic=str(name))))
         if explained is not None:
@@ -119,6 +122,11 @@ def _partitions(name: TopicName, subscription: str) -> dict[str, Any]:
     if not parts:
         raise Http404
     return {"parts": _held_first(parts)[:LISTED_MAX], "more_parts": max(0, len(parts) - LISTED_MAX)}
+
+
+def _first_held(members: TopicMembers) -> list[str]:
+    rows = zip(members.subscriptions, members.figures["held"], members.figures["backlog"], strict=True)
+    return [name for name, _, _ in sorted(rows, key=lambda row: (not row[1], -row[2], row[0]))[:LISTED_MAX]]
 
 
 def _held_first(rows: list[tuple[str, SubscriptionRow]]) -> list[tuple[str, SubscriptionRow]]:

@@ -47,8 +47,10 @@ MESSAGES = Limit("published by one request", count_max=100)
 Payload = Annotated[bytes, Limit("a request holds it", bytes_max=limits.BODY_BYTES_MAX)]
 LiveLimit = Annotated[int, Limit("topics of one page that is shown live", minimum=1, maximum=1_000)]
 SubscriptionsShown = Annotated[
-    list[str], Limit("subscriptions that a page shows at once", bytes_max=NAME_BYTES_MAX, count_max=1_000)
+    list[str],
+    Limit("subscriptions that a page shows, as stats name them", bytes_max=NAME_BYTES_MAX + 16, count_max=1_000),
 ]
+SubscriptionFigures = Annotated[list[Kind], Limit("columns of a list", count_max=16)]
 TopicsLive = Annotated[list[str], Limit("topics that a page shows live", bytes_max=TOPIC_BYTES_MAX, count_max=1_000)]
 PageLimit = Annotated[int, Limit("topics of one page", minimum=1, maximum=10_000)]
 SchemaType = Annotated[str, limits.SCHEMA_TYPE]

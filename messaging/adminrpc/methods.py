@@ -115,6 +115,8 @@ from messaging.adminrpc.topics import (
     TopicDelete,
     TopicDeletion,
     TopicLookup,
+    TopicMembers,
+    TopicMembersAsked,
     TopicNames,
     TopicProperties,
     TopicPropertiesChange,
@@ -168,6 +170,7 @@ TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties, reads
 TOPICS_CHANGE_PROPERTIES = Method("topics.change_properties", TopicPropertiesChange, TopicProperties)
 TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer, reads=True)
 TOPICS_STATS = Method("topics.stats", StatsAsked, Stats, long_read=True)
+TOPICS_MEMBERS = Method("topics.members", TopicMembersAsked, TopicMembers, long_read=True, thousands=True)
 TOPICS_EXPLAIN = Method("topics.explain", TopicExplain, TopicExplained, long_read=True)
 # Those that alerts are about, without loading a topic that was unloaded.
 TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats, reads=True)

@@ -176,6 +176,42 @@ class Stats(Answer, kw_only=True):
     stats: dict[str, Any]
 
 
+class TopicMembersAsked(TopicRef, kw_only=True):
+    """`figures`: some of `SUBSCRIPTION_FIGURES`."""
+
+    figures: fields.SubscriptionFigures = []
+
+
+# "held": whether there is anything to say of why nothing arrives; "behind": entries from the first one that is not acknowledged to
+# the end. The others are columns of the list of subscriptions.
+SUBSCRIPTION_FIGURES = frozenset(
+    {"type", "backlog", "oldest", "behind", "out", "acked", "unacked", "delivered", "expired", "dropped", "consumers", "held"}
+)
+
+
+class TopicConsumer(msgspec.Struct, frozen=True, array_like=True):
+    """Consumers of one name and address are one: a client has one on each partition. `schema_version` None: it has no schema, or
+    one that is no version of the topic's."""
+
+    name: str
+    address: str
+    subscription: str  # as it is shown
+    schema_version: int | None
+
+
+class TopicMembers(Answer, kw_only=True):
+    """All that a topic has, of a partitioned one on all partitions together, in no order. `partitions` 0: it is not partitioned.
+    `figures`: of each of `subscriptions`, by the name of the figure; None: not known. `producers`: each counts once for each of the
+    partitions. `backlogs`: the largest of the subscriptions, of each topic or partition by its full name."""
+
+    partitions: int
+    subscriptions: list[str]
+    figures: dict[str, list[Any]]
+    consumers: list[TopicConsumer]
+    producers: int
+    backlogs: dict[str, int]
+
+
 class TopicLive(msgspec.Struct, kw_only=True):
     """One row of the live topic table. Rates are of the last few seconds. None: not known, as the topic is not loaded."""
 

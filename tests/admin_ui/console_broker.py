@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.topics import (
@@ -11,7 +12,10 @@ from messaging.adminrpc.topics import (
     LiveTotals,
     NamespaceLive,
     Stats,
+    TopicConsumer,
     TopicLive,
+    TopicMembers,
+    TopicMembersAsked,
     TopicRef,
     TopicsRanked,
     TopicsRankedAsked,
@@ -24,6 +28,8 @@ from tenants import broker as control_plane
 from tests.admin_ui.scripted_live import ScriptedLive
 from tests.support.brokers.broker_line import BrokerLine
 from tests.support.brokers.memory_broker import MemoryBroker
+
+_KEYS = {"backlog": "msgBacklog", "oldest": "oldestBacklogMessageAgeSeconds"}  # of figures, in the stats
 
 
 class ConsoleBroker(BrokerLine):
@@ -77,9 +83,23 @@ class ConsoleBroker(BrokerLine):
             values = {topic: value for topic, value in values.items() if request.words in topic.rpartition("/")[2]}
             answer.topics = in_order(values, request.descending)[: request.limit]
             answer.values, answer.matching = [values[topic] for topic in answer.topics], len(values)
+        elif isinstance(answer, TopicMembers) and isinstance(request, TopicMembersAsked):
+            _put_subscriptions(answer, self.stats.get(request.topic, {}).get("subscriptions"), request.figures)
         elif isinstance(answer, Stats) and isinstance(request, TopicRef):
             answer.stats = {**answer.stats, **self.stats.get(request.topic, {})}
         return answer
+
+
+def _put_subscriptions(answer: TopicMembers, told: Any, figures: Sequence[str]) -> None:
+    if told is None:
+        return
+    answer.subscriptions = list(told)
+    answer.figures = {figure: [one.get(_KEYS.get(figure, ""), 0) for one in told.values()] for figure in figures}
+    answer.consumers = [
+        TopicConsumer(consumer.get("consumerName", ""), consumer.get("address", ""), name, consumer.get("schemaVersion"))
+        for name, one in told.items()
+        for consumer in one.get("consumers", ())
+    ]
 
 
 def _totals(rows: list[TopicLive]) -> LiveTotals:

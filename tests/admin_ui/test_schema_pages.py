@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,7 +90,7 @@ def test_each_client_is_looked_at_once_however_many_versions_there_are() -> None
             asked.append(1)
             return 3
 
-    view: Any = SimpleNamespace(producers=[Client()], consumers=[Client()])
+    client: Any = Client()
     versions = [SchemaStored(version=number, type="AVRO", data=b"", properties={}, created_ms=0) for number in range(50)]
-    rows = {row.version: row for row in version_rows(versions, view)}
+    rows = {row.version: row for row in version_rows(versions, [client], [client])}
     assert (rows[3].producers, rows[3].consumers, rows[4].producers, len(asked)) == (["c"], ["c of s"], [], 2)

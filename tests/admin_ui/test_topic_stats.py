@@ -9,7 +9,9 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from admin_ui import formatting as formatting
-from admin_ui.topic_stats import NO_CONSUMER, State, mark_state, topic_lists, topic_view
+from admin_ui.topic_lists import TopicLists
+from admin_ui.topic_stats import NO_CONSUMER, State, mark_state, topic_view
+from messaging.adminrpc.topics import TopicMembers
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,7 @@ def test_what_holds_producers_is_shown_of_the_topic_or_of_each_partition() -> No
 
 
 def test_heads_say_whether_they_count_entries_or_messages() -> None:
-    lists = topic_lists(topic_view({}), QueryDict(), persistent=True)
-    heads = render_to_string("admin_ui/parts/list_heads.html", lists)
+    lists = TopicLists(QueryDict(), persistent=True)
+    lists.choose(TopicMembers(partitions=0, subscriptions=[], figures={}, consumers=[], producers=0, backlogs={}))
+    heads = render_to_string("admin_ui/parts/list_heads.html", lists.rows(topic_view({})))
     assert heads.count('title="In entries') == 1 and heads.count('title="In messages') == 2

@@ -42,6 +42,7 @@ from messaging.adminrpc.methods import (
     TOPICS_FIGURES,
     TOPICS_INTERNAL_INFO,
     TOPICS_LIST,
+    TOPICS_MEMBERS,
     TOPICS_PAGE,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
@@ -61,8 +62,18 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionNames,
     SubscriptionProperties,
 )
-from messaging.adminrpc.topics import LiveTotals, NamespaceLive, Stats, TerminatedPartitions, TopicNames, TopicsPage, TopicsRanked
+from messaging.adminrpc.topics import (
+    LiveTotals,
+    NamespaceLive,
+    Stats,
+    TerminatedPartitions,
+    TopicMembers,
+    TopicNames,
+    TopicsPage,
+    TopicsRanked,
+)
 from messaging.adminrpc.usage import UsageFlushed
+from messaging.broker.runtime.admin.stats.members import MemberSums
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.broker.runtime.admin.stats.ranking import combined, in_order
 from messaging.errors import Conflict, MagnetarError, SubscriptionNotFound
@@ -172,6 +183,14 @@ def partitioned_stats(outcomes: Sequence[Outcome]) -> Stats:
     for figures in parts.values():
         sums.add(figures)
     return Stats(stats=sums.total(parts))
+
+
+def members(outcomes: Sequence[Outcome]) -> TopicMembers:
+    answers = _all(outcomes)
+    sums = MemberSums(list(answers[0].figures))
+    for answer in answers:
+        sums.add(answer)
+    return sums.total(answers[0].partitions)
 
 
 def _partition(name: str) -> int:
@@ -340,6 +359,7 @@ MERGES: Mapping[str, Merge] = {
     TOPICS_COMPACT.name: empty,
     TOPICS_FIGURES.name: partitions,
     TOPICS_INTERNAL_INFO.name: partitions,
+    TOPICS_MEMBERS.name: members,
     TOPICS_PARTITIONED_INTERNAL_STATS.name: partitions,
     TOPICS_PARTITIONED_STATS.name: partitioned_stats,
     TOPICS_TERMINATE_PARTITIONS.name: terminated,

@@ -12,11 +12,12 @@ from messaging.adminrpc.methods import (
     TOPICS_FIGURES,
     TOPICS_INTERNAL_INFO,
     TOPICS_INTERNAL_STATS,
+    TOPICS_MEMBERS,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
     TOPICS_STATS,
 )
-from messaging.adminrpc.topics import Stats, StatsAsked, TopicRef
+from messaging.adminrpc.topics import SUBSCRIPTION_FIGURES, Stats, StatsAsked, TopicMembers, TopicMembersAsked, TopicRef
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.fewer_copies import problems_of_topic
 from messaging.broker.runtime.admin.naming import parts_of, read_topic, stored_topic_name, topic_name
@@ -24,6 +25,7 @@ from messaging.broker.runtime.admin.stats import stats
 from messaging.broker.runtime.admin.stats.idle_stats import FIGURES_COST, IdleStats, alert_figures
 from messaging.broker.runtime.admin.stats.internal_info import internal_info
 from messaging.broker.runtime.admin.stats.internal_stats import internal_stats, named_subscriptions
+from messaging.broker.runtime.admin.stats.members import MemberContext, MemberSums
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.broker.runtime.admin.stats.pulsar_stats import completed
 from messaging.broker.runtime.admin.stats.stats import ENCODED_ABOVE
@@ -33,14 +35,14 @@ from messaging.broker.runtime.topics.backlog.age import BacklogAges
 from messaging.broker.runtime.topics.backlog.quota import quota_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices, all_in_slices
-from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.errors import InvalidValue, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import TopicName
 
 Figures = dict[str, Any]
 
 LOADED_TOGETHER = 100  # partitions of a topic
 ANSWERS_AT_ONCE = 4  # of different tenants
-SUBSCRIPTION_BYTES, MEMBER_BYTES, PARTITION_BYTES = 3_000, 1_000, 5_000  # of an answer, about
+SUBSCRIPTION_BYTES, MEMBER_BYTES, PARTITION_BYTES, MEMBER_NAME_BYTES = 3_000, 1_000, 5_000, 200  # of an answer, about
 ADD_COST, INFO_COST, LOAD_COST = 50, 10, 1_000  # a subscription, and a partition, in units of `core/turns/command_costs.py`
 
 
@@ -105,6 +107,31 @@ class TopicStatsHandlers:
                 sums.add(figures)
                 parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if len(names) > ENCODED_ABOVE else figures
             return Stats(stats=sums.total(parts))
+
+    @answers(TOPICS_MEMBERS)
+    async def members(self, request: TopicMembersAsked) -> TopicMembers:
+        """Raises `TopicNotFound`."""
+        unknown = [figure for figure in request.figures if figure not in SUBSCRIPTION_FIGURES]
+        if unknown:
+            raise InvalidValue(f"figure {unknown[0]!r} is not known: use {', '.join(sorted(SUBSCRIPTION_FIGURES))}")
+        name = await topic_name(self._broker, request.topic)
+        record = await self._broker.topics.partitioned.get(name)
+        if record is None:
+            topic = await self._broker.topics.get(name, create=False)
+            async with self._room_for(name, MEMBER_NAME_BYTES * len(topic.subscriptions.table)):
+                sums = MemberSums(request.figures)
+                await self._add_members(sums, topic, request.figures)
+                return sums.total(0)
+        names, sums = (await parts_of(self._broker, name)).names, MemberSums(request.figures)
+        async with self._room_for(name, PARTITION_BYTES * len(names)):
+            async for topic in self._loaded(names):
+                await self._add_members(sums, topic, request.figures)
+            return sums.total(record.partitions)
+
+    async def _add_members(self, sums: MemberSums, topic: Topic, figures: Sequence[str]) -> None:
+        slices = self._slices(topic.name)
+        oldest_ms = await self._backlog_ages.of(topic, slices) if "oldest" in figures else {}
+        await sums.look(MemberContext(topic, self._broker.now_ms(), oldest_ms, self._broker.problems), slices)
 
     @answers(TOPICS_PARTITIONED_INTERNAL_STATS)
     async def partitioned_internal_stats(self, request: TopicRef) -> Stats:

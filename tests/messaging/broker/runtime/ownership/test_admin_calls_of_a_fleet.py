@@ -54,6 +54,7 @@ from messaging.adminrpc.methods import (
     TOPICS_LAST_MESSAGE_ID,
     TOPICS_LIST,
     TOPICS_LOOKUP,
+    TOPICS_MEMBERS,
     TOPICS_PAGE,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
@@ -82,6 +83,7 @@ from messaging.adminrpc.topics import (
     TopicCreate,
     TopicDelete,
     TopicLookup,
+    TopicMembersAsked,
     TopicRef,
     TopicsList,
     TopicsPageAsked,
@@ -170,6 +172,19 @@ async def test_stats_of_a_partitioned_topic_are_of_all_partitions(fleet: list[Ru
             assert stats.get("metadata", {"partitions": COUNT})["partitions"] == COUNT
         figures = (await ask(broker, TOPICS_FIGURES, TopicRef(topic=PARTITIONED))).stats["partitions"]
         assert list(figures) == [str(index) for index in range(COUNT)]
+
+
+async def test_what_lists_of_a_topic_are_ordered_by_is_of_all_partitions(fleet: list[RunningBroker]) -> None:
+    created = SubscriptionCreate(topic=PARTITIONED, subscription="s", ledger_id=-1, entry_id=-1)
+    await ask(fleet[1], SUBSCRIPTIONS_CREATE, created)
+    asked = TopicMembersAsked(topic=PARTITIONED, figures=["backlog", "behind", "consumers"])
+    for broker in fleet:
+        members = await ask(broker, TOPICS_MEMBERS, asked)
+        assert (members.partitions, members.subscriptions) == (COUNT, ["s"])
+        assert members.figures == {"backlog": [COUNT], "behind": [1], "consumers": [0]}
+        assert members.backlogs == dict.fromkeys(PARTITIONS, 1)
+        plain = [(await ask(broker, TOPICS_MEMBERS, TopicMembersAsked(topic=topic))).backlogs for topic in PLAIN]
+        assert plain == [{topic: 0} for topic in PLAIN], "the owner answers"
 
 
 async def test_subscriptions_of_a_partitioned_topic(fleet: list[RunningBroker]) -> None:
