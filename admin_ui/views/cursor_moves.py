@@ -25,6 +25,7 @@ from messaging.protocol.names import TopicName
 from messaging.times import time_text
 from tenants.actions import cursor_moves
 
+_SEEN, _UP_TO = "seen", "up_to"  # of what was shown: the newest move then, and where this one would end
 _ABSENT = (TopicNotFound, SubscriptionNotFound)
 
 
@@ -69,10 +70,15 @@ class Move(NamedTuple):
 @page
 def subscription_skip(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     place, form = Place(tenant, namespace, topic, subscription), SkipForm(request.POST or None)
+
+    def skip(dry_run: bool) -> SubscriptionMoved:
+        up_to = "" if dry_run else request.POST.get(_UP_TO, "")
+        return cursor_moves.skip(request.actor, place.name, subscription, form.cleaned_data["entries"], up_to, dry_run=dry_run)
+
     move = Move(
         gettext("Skip messages of {subscription}").format(subscription=subscription),
         gettext("Skip"),
-        lambda dry_run: cursor_moves.skip(request.actor, place.name, subscription, form.cleaned_data["entries"], dry_run=dry_run),
+        skip,
         lambda answer: gettext("{entries} skipped. {undo}").format(entries=counted(answer.skipped_entries, "entry"), undo=_undo()),
         lambda answer: effect_of(answer, resets=False),
         [_undo()],
@@ -200,7 +206,7 @@ def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Mo
         except MagnetarError as error:
             add_error(request, form, error, begun=False)
         else:
-            given = {name: str(form.data.get(name, "")) for name in form.fields}
+            given = {name: str(form.data.get(name, "")) for name in form.fields} | _end_of(answer)
             return _confirm(request, place, move, answer, given, cancel=request.path)
     return show(
         request,
@@ -228,9 +234,12 @@ def _one_step(request: ConsoleRequest, place: Place, move: Move) -> HttpResponse
 def _confirm(
     request: ConsoleRequest, place: Place, move: Move, told: SubscriptionMoved, given: dict[str, str], cancel: str = ""
 ) -> HttpResponse:
+    """One that was moved since it was shown is shown again as it stands now, and not moved."""
     outcome = [told]
+    newest = cursor_moves.newest_move(request.actor, place.name, place.subscription, datetime.now(UTC))
 
     def act() -> None:
+        cursor_moves.check_not_moved(request.POST.get(_SEEN, newest), newest)
         outcome.append(move.act(False))
 
     return confirm_page(
@@ -245,5 +254,11 @@ def _confirm(
         done=lambda: move.done(outcome[-1]),
         back=place.page,
         cancel=cancel,
-        given=given,
+        given={**given, _SEEN: newest},
     )
+
+
+def _end_of(answer: SubscriptionMoved) -> dict[str, str]:
+    """Where a move of one topic would end, if that is at a message."""
+    ends = [after for _, after in answer.moved.values()]
+    return {_UP_TO: ends[0]} if len(ends) == 1 and "-" not in ends[0] else {}

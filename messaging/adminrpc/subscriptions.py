@@ -41,11 +41,14 @@ class SubscriptionDelete(Request, kw_only=True):
 
 
 class SubscriptionSkip(Request, kw_only=True):
-    """`entries` None: the whole backlog."""
+    """`entries` None: the whole backlog. With a position up to that one, where a dry run ended: asked for twice, it is skipped
+    once."""
 
     topic: fields.Topic
     subscription: fields.Name
     entries: fields.Entries | None = None
+    ledger_id: fields.LedgerId | None = None
+    entry_id: fields.LedgerId | None = None
     dry_run: bool = False
 
 

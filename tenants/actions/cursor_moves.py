@@ -73,9 +73,15 @@ class RecordedMove(NamedTuple):
         return self.at + timedelta(hours=UNDO_H)
 
 
-def skip(actor: Actor, topic: TopicName, subscription: str, entries: int, *, dry_run: bool = False) -> SubscriptionMoved:
-    """Acknowledges the next so many. Raises `InvalidValue` for a partitioned topic, `SubscriptionNotFound`, `NotReady`."""
+def skip(
+    actor: Actor, topic: TopicName, subscription: str, entries: int, up_to: str = "", *, dry_run: bool = False
+) -> SubscriptionMoved:
+    """Acknowledges the next so many; or up to where a dry run ended, so that whoever confirms the same again skips nothing more.
+    Raises `InvalidValue` for a partitioned topic, `SubscriptionNotFound`, `NotReady`."""
     asked = SubscriptionSkip(topic=str(topic), subscription=subscription, entries=entries, dry_run=dry_run)
+    if up_to:
+        end = message_of(topic, up_to)
+        asked.ledger_id, asked.entry_id = end.ledger_id, end.entry_id
     require(actor, Action.CURSOR_ADMIN, topic_resource(topic, subscription))
     if _partitioned(topic):
         raise InvalidValue(
@@ -163,6 +169,19 @@ def _recorded(record: AuditRecord) -> RecordedMove:
             before[name] = place
     whole = isinstance(record.before, dict) and len(before) == len(record.before) < MOVED_SHOWN
     return RecordedMove(record.id, record.at, record.action, before, whole, record.role)
+
+
+def newest_move(actor: Actor, topic: TopicName, subscription: str, now: datetime) -> str:
+    """What tells whether it was moved since; "" where no move is recorded."""
+    return next((str(move.record_id) for move in recorded_moves(actor, topic, subscription, now)), "")
+
+
+def check_not_moved(seen: str, newest: str) -> None:
+    """Of what was shown when `seen` was the newest move. Raises `Conflict`."""
+    if seen != newest:
+        raise Conflict(
+            "the subscription was moved since you looked, so nothing was done now: see what it would do, and confirm that again"
+        )
 
 
 def recorded_move(actor: Actor, topic: TopicName, subscription: str, record_id: int, now: datetime) -> RecordedMove:

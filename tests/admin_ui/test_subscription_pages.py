@@ -11,7 +11,7 @@ from django.urls import reverse
 from admin_ui.views import audit
 from messaging.adminrpc.methods import TOPICS_STATS
 from tenants.access import platform_actor
-from tenants.actions import set_policies
+from tenants.actions import cursor_moves, set_policies
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
@@ -89,6 +89,45 @@ def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse
     record = AuditRecord.unscoped.get(action="subscription.skip")
     assert record.resource == f"{PLACED}/s" and record.before and record.after
     assert list(record.before) == list(record.after) == [PLACED]
+
+
+def shown(page: str) -> dict[str, str]:
+    """What a page sends when it is confirmed."""
+    return dict(re.findall(r'type="hidden" name="(entries|seen|up_to|confirmed)" value="([^"]*)"', page))
+
+
+def test_what_two_people_confirm_is_done_once(four: ConsoleBroker, browse: Browse) -> None:
+    owner, admin = browse("owner"), browse("superuser")
+    both = [shown(each.post(f"{PAGE}/skip", {"entries": "2"}).content.decode()) for each in (owner, admin)]
+    assert "2 entries skipped" in owner.post(f"{PAGE}/skip", both[0], follow=True).content.decode()
+    told = admin.post(f"{PAGE}/skip", both[1]).content.decode()
+    assert "was moved since you looked, so nothing was done" in told and backlog(four) == 2
+    assert "2 unacknowledged entries are skipped" in told, "as it is now"
+    assert "2 entries skipped" in admin.post(f"{PAGE}/skip", shown(told), follow=True).content.decode()
+    assert backlog(four) == 0
+
+
+def test_a_skip_that_is_sent_twice_ends_where_it_was_shown_to_end(
+    four: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are with the broker before either is recorded."""
+    client = browse("owner")
+    confirmed = shown(client.post(f"{PAGE}/skip", {"entries": "2"}).content.decode())
+    monkeypatch.setattr(cursor_moves, "newest_move", lambda *_: "")
+    for _ in range(2):
+        assert client.post(f"{PAGE}/skip", confirmed).status_code == 302
+        assert backlog(four) == 2
+
+
+def test_an_undo_of_what_was_moved_since_says_so(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    client.post(f"{PAGE}/skip", {"entries": "1", "confirmed": "yes"})
+    undo = f"{PAGE}/undo/{AuditRecord.unscoped.get(action='subscription.skip').id}"
+    confirmed = shown(text(client, undo))
+    browse("superuser").post(f"{PAGE}/clear", {"confirm": "s"})
+    assert "was moved since you looked" in client.post(undo, confirmed).content.decode() and backlog(four) == 0
+    client.post(undo, shown(text(client, undo)))
+    assert backlog(four) == 4
 
 
 @pytest.mark.parametrize(

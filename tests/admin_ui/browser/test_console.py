@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
@@ -167,3 +167,24 @@ def test_times_name_the_zone_of_the_browser_and_forms_take_it(visit: Callable[..
     expect(page.locator("time[data-form=full]").first).to_contain_text("GMT+9")
     page.goto("/tenants/acme/audit")
     expect(page.get_by_text("From (Asia/Tokyo)")).to_be_attached()
+
+
+def test_a_form_whose_answer_is_on_its_way_is_not_sent_again(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    """A broker may take its time: three clicks skipped three times as much as the page had said."""
+    broker.real.add(PLACED, "s")
+    broker.real.publish(PLACED, *(b"%d" % number for number in range(9)))
+    page, sent = visit("owner", f"{NAMESPACE}/topics/placed/subscriptions/s/skip"), list[Route]()
+    page.get_by_label("Entries").fill("2")
+    page.get_by_role("button", name="Preview").click()
+    page.route("**/skip", lambda route: sent.append(route))
+    button = page.get_by_role("button", name="Skip", exact=True)
+    box = button.bounding_box()
+    assert box is not None
+    with page.expect_request("**/skip"):
+        page.mouse.click(box["x"] + 5, box["y"] + 5)
+    for _ in range(2):
+        page.mouse.click(box["x"] + 5, box["y"] + 5)
+        page.keyboard.press("Enter")
+    sent[0].continue_()
+    expect(page.get_by_text("2 entries skipped")).to_be_visible()
+    assert broker.real.backlog(PLACED) == 7 and len(sent) == 1

@@ -3,8 +3,8 @@
 
 import { say } from "./words.js";
 
-const WAIT_MS = 5_000;
-const asking = new WeakSet(), answered = new WeakSet();
+const WAIT_MS = 5_000, UNDER_WAY_MS = 30_000; // the console answers within that, whatever becomes of a broker
+const asking = new WeakSet(), answered = new WeakSet(), sent = new Set();
 
 async function answers() {
   try {
@@ -25,11 +25,26 @@ function tell(form) {
   form.prepend(notice);
 }
 
+// Not a second time while its answer is on its way: who clicks again because a broker is slow would skip or publish twice.
+function isSent(form) {
+  sent.add(form);
+  form.ariaBusy = "true";
+  setTimeout(() => mayBeSent(form), UNDER_WAY_MS);
+}
+
+function mayBeSent(form) {
+  sent.delete(form);
+  form.ariaBusy = null;
+}
+
+addEventListener("pageshow", () => sent.forEach(mayBeSent)); // a page that Back shows again
+
 document.addEventListener("submit", async (event) => {
   const form = event.target, button = event.submitter;
+  if (event.defaultPrevented || form.getAttribute("method")?.toLowerCase() !== "post" || form.hasAttribute("hx-post")) return;
+  if (sent.has(form)) return event.preventDefault();
   const typed = form.querySelector("input:not([type=hidden]), textarea, select");
-  if (event.defaultPrevented || form.getAttribute("method")?.toLowerCase() !== "post" || form.hasAttribute("hx-post") || !typed) return;
-  if (answered.delete(form)) return;
+  if (!typed || answered.delete(form)) return isSent(form);
   event.preventDefault();
   if (asking.has(form)) return;
   asking.add(form);

@@ -149,6 +149,9 @@ class SubscriptionHandlers:
         await stored_topic_name(self._broker, request.topic, "skipping messages of")
 
         async def plan(topic: Topic, subscription: Subscription) -> Position:
+            if request.ledger_id is not None and request.entry_id is not None:
+                asked = min(Position(request.ledger_id, request.entry_id), topic.ledger_list.last)
+                return max(subscription.cursor.mark_delete, asked)
             return topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
 
         async def skip(topic: Topic, subscription: Subscription, target: Position) -> None:
