@@ -24,8 +24,9 @@ DEVICE = {
 
 
 def test_a_passkey_signs_in_alone_and_after_the_password(site: str, visit: Callable[..., Page]) -> None:
-    # Keys belong to a host name: an IP address can have none.
-    page = visit("owner", "/account/second-factor", base_url=site.replace("127.0.0.1", "localhost"))
+    # Keys belong to a host name: an IP address can have none. They are for who has just shown the password.
+    page = visit("", "/sign-in?next=/account/second-factor", base_url=site.replace("127.0.0.1", "localhost"))
+    sign_in(page, "owner", PASSWORD)
     device = page.context.new_cdp_session(page)
     device.send("WebAuthn.enable")
     added = device.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})
