@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.addresses import full_name
@@ -28,7 +28,7 @@ from tenants.access import Actor, actor_of_user, sees
 from tenants.actions.lasting import end_of_right
 from tenants.broker import ANSWER_S as READ_S
 from tenants.http.authentication import client_address_of, user_of_session
-from tenants.http.errors import deny
+from tenants.http.errors import deny, not_a_method
 from tenants.http.request_state import state_of
 from tenants.models import Namespace, Tenant, User
 from tenants.scoping import tenant_scope
@@ -67,7 +67,7 @@ def page(view: View[P]) -> Guarded[P]:
         if action is None:
             methods = [verb for verb, route in CONSOLE if route == name]
             if methods:
-                return HttpResponseNotAllowed(methods)
+                return not_a_method(request, methods)
             raise PermissionDenied(f"the page {name} has no row in the permission table")
         if action is Action.PUBLIC:
             return view(request, *args, **kwargs)

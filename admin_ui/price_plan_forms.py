@@ -103,11 +103,11 @@ class PricePlanForm(forms.Form):
         found = _ERROR_IN.match(message)
         if found is not None:
             name, part = self._priced()[int(found[1])], found[2] or "model"
-            said = message.replace(f"prices[{found[1]}]", METERS[name].title)
-            self.add_error(f"{part}-{name}" if f"{part}-{name}" in self.fields else f"model-{name}", said)
+            about = said(message.replace(f"prices[{found[1]}]", said(METERS[name].title)))
+            self.add_error(f"{part}-{name}" if f"{part}-{name}" in self.fields else f"model-{name}", about)
             return
         first = message.partition(" ")[0]
-        self.add_error(first if first in self.fields else None, message)
+        self.add_error(first if first in self.fields else None, said(message))
 
 
 def _usual(units: list[tuple[str, str]]) -> str:

@@ -58,6 +58,7 @@ _RAISING = (
     "workers/spend_caps/*.py",
     "workers/alerts/*.py",
     "workers/billing/*.py",
+    "workers/rating/[!v]*.py",  # all but what a program verifies
     "workers/mail.py",
     "workers/queue.py",
     "messaging/adminrpc/*.py",
@@ -72,7 +73,7 @@ _RAISING = (
 )
 # Of these only APIs and programs are answered; what the API of redrives refuses, the page of dead letters shows.
 _OF_PROGRAMS = re.compile(
-    r".*/(?:\w*rest|(?<!redrive/)\w*shapes|internal|idempotency|pulsar\w*|backup|gone_brokers|moves|dynamic|callers)\.py"
+    r".*/(?:\w*rest|(?<!redrive/)\w*shapes|internal|idempotency|pulsar\w*|backup|billing/files|gone_brokers|moves|dynamic|callers)\.py"
 )
 SAYING = sorted(
     {path for pattern in _RAISING for path in ROOT.glob(pattern) if not _OF_PROGRAMS.fullmatch(path.relative_to(ROOT).as_posix())}
@@ -99,11 +100,13 @@ SENTENCES = [
         "messaging/client/tuning_report.py",
         "messaging/permissions/decision.py",
         "messaging/policies/isolation.py",
+        "tenants/http/refusals.py",
         "workers/alerts/sentences.py",
         "workers/mail.py",
     )
 ]
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.MagnetarError)}
+_ERRORS |= {"RatingError"}  # of amounts and price plans, which forms show
 _REASONS = {"MIXED_BATCH", "TOO_OFTEN", "A_CHUNK", "NO_DRAFT", "NO_PLAN"}
 _NO_VALUES = {"len", "str", "sorted", "join", "name", "text", "max", "min", "repr", "exact", "self", "isoformat", "strip"}
 _CHOICES = ("workers/models.py", "workers/billing/models.py", "workers/billing/budget_models.py")
@@ -178,6 +181,7 @@ def found() -> Catalog:
         ("messaging/broker/core/control/policy_effects.py", _of_effects()),
         ("workers/alerts/sentences.py", (*(f"{month} {{year}}" for month in month_name[1:]), *CHANNELS, *_SHORT)),
         ("workers/schedule.py", (task.title for task in TASKS)),
+        ("workers/rating/money.py", ("amount", "base_fee", "minimum", "tax_rate")),
         ("workers/rating/rate.py", ("Base fee, {title}", "{title}, correction of invoice {number}", "Up to the agreed minimum")),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
     ):

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from admin_ui import time_zones
 from admin_ui.history.ticks import Tick
+from admin_ui.pages import sentence
 from admin_ui.translation import figures
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
@@ -22,6 +23,12 @@ for _name in ("count", "exact", "percent", "rate", "size", "span"):
     register.filter(_name, getattr(figures, _name))
 register.filter("said", said)
 _LAST_MS = TIME_MS_MAX - 86_400_000  # in every zone it is in the calendar
+
+
+@register.filter
+def as_sentence(text: str) -> str:
+    """What a part below the console said, for people."""
+    return sentence(said(str(text)))
 
 
 @register.filter

@@ -175,7 +175,7 @@ def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
         try:
             said = _change(request, tenant, what, all_forms[what])
         except RatingError as error:
-            all_forms[what].add_error(None, str(error))
+            add_error(request, all_forms[what], InvalidValue(str(error)))
         except MagnetarError as error:
             add_error(request, all_forms[what], error)
         else:

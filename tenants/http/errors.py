@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from messaging import errors
 from messaging.permissions.model import ANONYMOUS
 from tenants.access import NotVisible
+from tenants.http.refusals import FOR_A_FORM, FORM_TOO_OLD, MAY_NOT, NOT_UNDERSTOOD, TOO_LARGE
 from tenants.http.request_state import state_of
 from tenants.pulsar.published import NOTHING_INSTEAD, published, service, why_not
 
@@ -102,13 +103,20 @@ def _page(request: HttpRequest | None, status: int, message: str, request_id: st
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
-        return answer(request, 413, "too_large", "the body of the request is larger than 1 MiB")
-    return answer(request, 400, "invalid_request", "the request cannot be understood")
+        return answer(request, 413, "too_large", TOO_LARGE)
+    return answer(request, 400, "invalid_request", NOT_UNDERSTOOD)
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
     deny(request, str(exception))
-    return answer(request, 403, "not_authorized", str(exception) or "you may not do this")
+    return answer(request, 403, "not_authorized", str(exception) or MAY_NOT)
+
+
+def not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:
+    """Of a page: its address was opened where only a form is taken, as by somebody who loads it again."""
+    response = answer(request, 405, "method_not_allowed", FOR_A_FORM)
+    response.headers["Allow"] = ", ".join(offered)
+    return response
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -142,4 +150,4 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     deny(request, f"without a valid CSRF token: {reason}")
-    return answer(request, 403, "csrf", "the form was too old, or cookies are off: go back, reload the page and try again")
+    return answer(request, 403, "csrf", FORM_TOO_OLD)

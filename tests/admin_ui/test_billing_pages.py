@@ -94,7 +94,7 @@ def test_a_new_version_begins_as_the_last_one(acme: Tenant, browse: Browse) -> N
         ({"plan": "Team!"}, "plan", "is not a name of a plan"),
         ({"in_force_from": "2026-05-01 00:30"}, "in_force_from", "is not the start of an hour"),
         ({"base_fee": "ten"}, "base_fee", "is not a number"),
-        ({"minimum": "-1"}, "minimum", "is not a number that is not negative"),
+        ({"minimum": "-1"}, "minimum", "is not a number of 0 or more"),
         ({"price-bytes_out": ""}, "price-bytes_out", "Bytes delivered.price"),
         ({"package-messages_in": "0"}, "package-messages_in", "a package holds something"),
         ({"included-bytes_in": "0.0000000001"}, "included-bytes_in", "not a whole number of base units"),

@@ -28,9 +28,11 @@ def _minor_units(currency: str) -> int:
 def exact(text: object, what: str, *, negative: bool = False) -> Fraction:
     """The number that `text` spells: digits with or without a point. Raises `RatingError` for anything else, floats too."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text) or (text.startswith("-") and not negative):
-        kind = "a number" if negative else "a number that is not negative"
+        given = str(text)[:40]
         raise RatingError(
-            f'{what} {str(text)[:40]!r} is not {kind}: write it as text, like "0.05", with at most {DIGITS_MAX} digits'
+            f'{what} {given!r} is not a number: write it as text, like "0.05", with at most {DIGITS_MAX} digits'
+            if negative
+            else f'{what} {given!r} is not a number of 0 or more: write it as text, like "0.05", with at most {DIGITS_MAX} digits'
         )
     return Fraction(text)
 

@@ -173,7 +173,7 @@ def tiered(*tiers: dict[str, str]) -> dict[str, Any]:
         ({"plan": "P"}, "name of a plan"), ({"version": 0}, "version '0'"), ({"version": True}, "version 'True'"),
         ({"currency": "XXX"}, "currency 'XXX'"), ({"in_force_from": "2026-04-01T00:30:00Z"}, "start of an hour"),
         ({"in_force_from": "2026-04-01T00:00:00"}, "time zone"), ({"base_fee": 3.5}, "base_fee"),
-        ({"base_fee": "-1"}, "not negative"),
+        ({"base_fee": "-1"}, "of 0 or more"),
         ({"minimum": "1e5"}, "minimum '1e5'"), ({"colour": 1}, "'colour'"), ({"prices": {}}, "not a list"),
         ({"prices": [{"meter": "bytes_in", "unit": "message", "price": "1"}]}, "unit of bytes"),
         ({"prices": [{"meter": "x", "unit": "message", "price": "1"}]}, "prices[0].meter 'x'"),
