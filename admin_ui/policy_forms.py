@@ -101,12 +101,6 @@ class SubjectForm(forms.Form):
         given = {policy.name: self.cleaned_data[policy.name] for policy in self.policies}
         return {name: value for name, value in given.items() if value != before.get(name)}
 
-    def focus_error(self) -> None:
-        """The first field with an error is where the person goes on."""
-        name = next((name for name in self.fields if name in self.errors), None)
-        if name is not None:
-            self.fields[name].widget.attrs["autofocus"] = True
-
     def look_again(self) -> None:
         """What is set now counts as seen from now on; what was typed stays."""
         self.data = self.data.copy()  # type: ignore[attr-defined]

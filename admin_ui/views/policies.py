@@ -224,7 +224,6 @@ def _changed(request: ConsoleRequest, place: _Place, subject: Subject, form: Sub
     """What was done, in words, and what a preview found; where neither is, `form` says why not."""
     inherit = "inherit" in request.POST
     if not form.is_valid() and not (inherit and "before" in form.cleaned_data):
-        form.focus_error()
         return "", _Looked()
     before = form.cleaned_data["before"]
     changes = {policy.name: None for policy in form.policies if policy.name in before} if inherit else form.changes()

@@ -100,6 +100,7 @@ CONTENT_SECURITY_POLICY = {
 
 # --- pages -------------------------------------------------------------------------------------------------------------------
 
+FORM_RENDERER = "admin_ui.form_fields.FormRenderer"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

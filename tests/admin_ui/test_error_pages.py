@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
-from django.http import HttpResponse
+import pytest
 from django.test import Client
 
 from admin_ui.translation.languages import COOKIE
@@ -21,18 +22,19 @@ MANY = "&".join(f"a{number}=1" for number in range(3_000))
 FORM = "application/x-www-form-urlencoded"
 
 
-def said_by(answer: HttpResponse) -> str:
+def said_by(answer: Any) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())).split())
 
 
 def test_every_refusal_of_a_request_is_a_page_in_both_languages(browse: Browse, world: ConsoleBroker) -> None:
     forged = Client(enforce_csrf_checks=True)
     forged.force_login(User.objects.get(username="owner"))
+    owner, teammate = browse("owner"), browse("teammate")
     cases = (
         (403, refusals.FORM_TOO_OLD, lambda: forged.post("/sign-out"), forged),
-        (403, "", lambda: teammate.get("/tenants/acme/keys"), teammate := browse("teammate")),
+        (403, "", lambda: teammate.get("/tenants/acme/keys"), teammate),
         (403, "only platform administrators may do this", lambda: teammate.get("/people"), teammate),
-        (404, "", lambda: owner.get("/nowhere"), owner := browse("owner")),
+        (404, "", lambda: owner.get("/nowhere"), owner),
         (405, refusals.FOR_A_FORM, lambda: owner.get("/sign-out"), owner),
         (413, refusals.TOO_LARGE, lambda: owner.post(POLICIES, LONG, content_type=FORM), owner),
         (400, refusals.NOT_UNDERSTOOD, lambda: owner.post(POLICIES, MANY, content_type=FORM), owner),
@@ -65,3 +67,20 @@ def test_an_amount_that_is_none_is_refused_in_german(browse: Browse) -> None:
     ):
         page = client.post(path, fields).content.decode()
         assert "ist keine Zahl" in page and list(english_of(page)) == [], path
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "focused"),
+    [
+        ("/new-tenant", {"name": "no spaces"}, "id_name"),
+        ("/tenants/acme/new-invitation", {"email": "nobody", "role": "viewer"}, "id_email"),
+        ("/tenants/acme/new-role", {"name": "", "actions": ["produce"]}, "id_name"),
+        ("/tenants/acme/budgets", {"name": "All", "currency": "EUR", "thresholds": "50"}, "id_amount"),
+        ("/account/password", {"old_password": "wrong", "new_password": "short"}, ""),
+    ],
+)
+def test_the_first_wrong_field_gets_the_focus(browse: Browse, path: str, given: dict[str, str], focused: str) -> None:
+    page = browse("superuser").post(path, given).content.decode()
+    fields = re.findall(r"<[^>]* autofocus[^>]*>", page)
+    assert len(fields) == 1, fields
+    assert focused in fields[0] and ("aria-invalid" in fields[0] or not focused)
