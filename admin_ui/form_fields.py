@@ -8,7 +8,7 @@ from django.forms import BoundField
 from django.forms.renderers import DjangoTemplates
 
 
-class FocusedField(BoundField):
+class ErrorField(BoundField):
     """What is wrong with the form as a whole stands above its fields, and comes first (`parts/form_errors.html`)."""
 
     def build_widget_attrs(self, attrs: Any, widget: Any = None) -> Any:
@@ -24,4 +24,4 @@ def _first_wrong(form: Any) -> str:
 
 
 class FormRenderer(DjangoTemplates):
-    bound_field_class = FocusedField
+    bound_field_class = ErrorField

@@ -138,6 +138,7 @@ OF_SIGN_IN = (
     "You have confirmed %(email)s.",
     "You have signed out.",
 )
+_DEFAULT = re.compile(r'default(?:_if_none)?:"([^"]+)"')  # shown where there is no value
 _GAP = "\ue000"  # where a tag of the template was
 
 
@@ -181,6 +182,7 @@ def found() -> Catalog:
         ("messaging/broker/core/control/policy_effects.py", _of_effects()),
         ("workers/alerts/sentences.py", (*(f"{month} {{year}}" for month in month_name[1:]), *CHANNELS, *_SHORT)),
         ("workers/schedule.py", (task.title for task in TASKS)),
+        ("tenants/actions/clients.py", ("client", "consumer", "producer")),
         ("workers/rating/money.py", ("amount", "base_fee", "minimum", "tax_rate")),
         ("workers/rating/rate.py", ("Base fee, {title}", "{title}, correction of invoice {number}", "Up to the agreed minimum")),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),
@@ -205,6 +207,8 @@ def of_policies() -> Iterator[str]:
             yield policy.phrase.replace("{}", "{value}")
         if policy.unit and not texts.is_duration(policy) and not texts.is_size(policy):
             yield from (f"{{value}} {policy.unit}", f"1 {texts.singular(policy.unit)}")
+        if texts.is_duration(policy) or texts.is_size(policy):
+            yield f"0 {policy.unit}"  # as `Ceiling` says what is used
         if policy.unit.isalpha():
             yield policy.unit
 
@@ -346,6 +350,8 @@ def untranslatable(template: str) -> Iterator[tuple[int, str]]:
         if token.token_type is TokenType.BLOCK:
             translated += (word in _OPENS) - (word in _CLOSES)
             yield from ((line, text) for text in _words_of_tag(token))
+        elif token.token_type is TokenType.VAR:
+            yield from ((line, text) for text in _DEFAULT.findall(token.contents) if _says_something(text))
         reader.line = line
         reader.feed(token.contents if token.token_type is TokenType.TEXT and not translated else _GAP)
     reader.close()

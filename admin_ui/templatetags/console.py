@@ -19,7 +19,7 @@ from admin_ui.translation.texts import gettext
 from messaging.times import EPOCH, TIME_MS_MAX
 
 register = template.Library()
-for _name in ("count", "exact", "percent", "rate", "size", "span"):
+for _name in ("count", "exact", "of_language", "percent", "rate", "size", "span"):
     register.filter(_name, getattr(figures, _name))
 register.filter("said", said)
 _LAST_MS = TIME_MS_MAX - 86_400_000  # in every zone it is in the calendar

@@ -10,8 +10,8 @@ from django.http import Http404, HttpResponse
 from admin_ui import api_calls, broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.formatting import size
 from admin_ui.pages import Navigation, add_error, crumbs, navigation, sentence, show
+from admin_ui.translation.figures import size
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext_lazy
 from admin_ui.views.topics import topic_name

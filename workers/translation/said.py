@@ -23,11 +23,13 @@ CONTEXT = "said"
 _PLACE = re.compile(r"\{(\w+)\}")
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3}){1,5}")  # a figure as parts below the console write it
 _AMOUNT = re.compile(r"-?[0-9][0-9,]*(\.[0-9]+)? ([A-Z]{3}|[KMGTP]iB)")  # of money, or of bytes
+_DECIMAL = re.compile(r"[0-9]+\.[0-9]+")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")  # `messaging.times.time_text`
 _END = re.compile(r"(?<=\.) (?=[A-Z0-9])")  # between two sentences
 _STOP = re.compile(r"(?<!\.)\.$")  # a full stop, which a sentence as a value may lack
 _PARTS_MAX, _DEPTH_MAX = 8, 3
 NUMBERS = {"count", "messages", "size_bytes", "unowned", "waiting", "times", "more", "dead", "over"}  # values that are nothing else
+NUMBERS |= {"wanted", "expected"}
 # Values that somebody chose: a tenant may be called `all`, which is no word of ours.
 NAMES = {"tenant", "tenant_2", "tenant_id", "namespace", "namespace_2", "topic", "subscription", "consumer", "producer", "role"}
 NAMES |= {"team", "username", "email", "rule", "key", "key_id", "plan", "host", "path", "base", "issuer", "broker_id"}
@@ -73,13 +75,13 @@ def _kept(language: str, text: str) -> str:
     return " ".join(_said(sentences, part, 0) for part in parts) if len(parts) > 1 else text
 
 
-def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> str:
+def _said(sentences: Mapping[str, list[_Sentence]], text: str, depth: int, name: str = "") -> str:
     known = _known(sentences, text, depth)
     if known is not None:
         return known
     if depth and _GROUPED.fullmatch(text):
         return exact(int(text.replace(",", "")))
-    if depth and _AMOUNT.fullmatch(text):
+    if depth and (_AMOUNT.fullmatch(text) or (name in NUMBERS and _DECIMAL.fullmatch(text))):
         return of_language(text)
     if not depth:
         return text
@@ -95,7 +97,7 @@ def _known(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> s
         match = sentence.pattern.fullmatch(text)
         if match:
             values = {
-                name: _said(sentences, value, depth + 1) if depth < _DEPTH_MAX and name not in NAMES else value
+                name: _said(sentences, value, depth + 1, name) if depth < _DEPTH_MAX and name not in NAMES else value
                 for name, value in match.groupdict().items()
             }
             return _as(text, sentence.translated.format(**values))

@@ -28,7 +28,7 @@ from workers.models import TaskRun
 STAYS = re.compile(
     r"All"  # a budget of that name
     r"|id, who\.name"  # fields of a payload
-    r"|user:\S+.*"
+    r"|user:\S+"
 )
 ROUTES_MIN = 105
 LATE = f"{NAMESPACE}/topics/late-orders"

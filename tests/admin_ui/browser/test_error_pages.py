@@ -84,3 +84,22 @@ def test_the_first_wrong_field_gets_the_focus(browse: Browse, path: str, given: 
     fields = re.findall(r"<[^>]* autofocus[^>]*>", page)
     assert len(fields) == 1, fields
     assert focused in fields[0] and ("aria-invalid" in fields[0] or not focused)
+
+
+def test_what_parts_below_the_console_say_with_figures_is_german(browse: Browse, world: ConsoleBroker) -> None:
+    """Decimals with a point, units of nothing, reasons of rights and kinds of clients were English."""
+    client = browse("superuser")
+    client.cookies[COOKIE] = "de"
+    advised = "message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09"
+    for path, said in (
+        (f"/tune?{advised}", "hat 1,5 MiB"),
+        (f"/tune?{advised}", "200,0 Nachrichten in einem Eintrag"),
+        (f"/tune?{advised}", ">0,00<"),
+        (f"/tune?{advised}", "16,0 MiB"),
+        ("/tenants/acme/ceilings", "0 Bytes/s"),
+        ("/tenants/acme/readers", "Rolle owner"),
+    ):
+        page = client.get(path).content.decode()
+        assert said in page and list(english_of(page)) == [], said
+    gone = client.post(f"{NAMESPACE}/topics/placed/disconnect?kind=consumer&name=gone", follow=True)
+    assert "Kein Consumer" in gone.content.decode()
