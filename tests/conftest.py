@@ -22,6 +22,8 @@ from tests.support.failed_tests import Alone, FailedTests
 from tests.support.storage import faults
 
 if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
     from tests.support.bookkeeper.cluster import Cluster
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
@@ -213,6 +215,20 @@ def static_files_are_listed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(StaticFiles, "add_files_from_finders", add_listed)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_disk_is_not_waited_for() -> Iterator[None]:
+    """No test takes the power away, which is all that a sync is for, and a test that starts a broker would wait for twenty of them,
+    1.3 ms each at best. The programs that tests start sync as ever, and so do databases."""
+
+    def look(file: int | HasFileno) -> None:
+        os.fstat(file if isinstance(file, int) else file.fileno())  # what is closed is refused as before
+
+    with pytest.MonkeyPatch.context() as patched:
+        for sync in ("fsync", "fdatasync"):
+            patched.setattr(os, sync, look)
         yield
 
 
