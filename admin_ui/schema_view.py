@@ -10,7 +10,7 @@ from difflib import unified_diff
 
 from admin_ui.topic_stats import ProducerRow
 from messaging.adminrpc.schemas import SchemaStored
-from messaging.adminrpc.topics import TopicConsumer
+from messaging.adminrpc.topics import TopicClient
 from messaging.limits.json_values import has_more_values
 from messaging.limits.rest import BODY_VALUES_MAX
 from tenants.schema_text import schema_text
@@ -41,7 +41,7 @@ class DiffLine:
 
 
 def version_rows(
-    versions: Sequence[SchemaStored], connected: Sequence[ProducerRow] | None, consuming: Sequence[TopicConsumer]
+    versions: Sequence[SchemaStored], connected: Sequence[TopicClient | ProducerRow] | None, consuming: Sequence[TopicClient]
 ) -> list[VersionRow]:
     """Newest first. Each client is looked at once, however many versions there are. `connected` None: clients are not known."""
     producers, consumers = defaultdict[int | None, list[str]](list), defaultdict[int | None, list[str]](list)

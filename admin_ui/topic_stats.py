@@ -77,7 +77,8 @@ class SubscriptionRow:
     expired: int | None
     dropped: int | None  # None: it keeps messages until they are acknowledged
     dead_letters: str  # "off", or how many messages were moved and what is in the way
-    consumers: list[ConsumerRow]
+    consumers: list[ConsumerRow]  # those that were asked for
+    connected: int  # consumers, whether they were asked for or not
     explanation: str  # what holds delivery back, and what to do; "" if nothing does, or it is unknown
 
     @property
@@ -164,6 +165,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
         one.get("msgDropCounter"),
         _dead_letters(one.get("deadLetters")),
         consumers,
+        len(consumers),
         _explanation(one),
     )
 

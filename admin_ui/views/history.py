@@ -17,7 +17,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.history.charts import OF_SUBSCRIPTION, OF_TOPICS, SLACK_MS, Chart, ChartKind, charts_of, written
 from admin_ui.history.ticks import ticks_of
 from admin_ui.pages import crumbs, navigation, sentence, show
-from admin_ui.topic_lists import look_at, named_figures
+from admin_ui.topic_lists import ShownMembers, look_at, named_figures
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation import figures
 from admin_ui.translation.texts import gettext, gettext_lazy
@@ -129,9 +129,9 @@ def topic_timeline(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     return show(request, "parts/history_timeline.html", nav, span=span, handles=handles, more=more, away=away, again=again)
 
 
-def _farthest_back(members: TopicMembers) -> list[str]:
+def _farthest_back(members: TopicMembers) -> ShownMembers:
     rows = sorted(named_figures(members, "behind"), key=lambda one: one.figure, reverse=True)
-    return [one.name for one in rows[:HANDLES_MAX]]
+    return ShownMembers(one.name for one in rows[:HANDLES_MAX])
 
 
 def _handle(

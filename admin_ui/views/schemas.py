@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 
@@ -9,11 +11,12 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, navigation, sentence, show
 from admin_ui.schema_view import LINES_MAX, changes, laid_out, version_rows
-from admin_ui.topic_lists import look_at
+from admin_ui.topic_lists import TopicSeen, first_one, look_at
+from admin_ui.topic_stats import ProducerRow
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import SCHEMAS_LIST
 from messaging.adminrpc.schemas import SchemaStored
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import TopicClient, TopicRef
 
 VERSIONS_SHOWN = 100
 
@@ -22,7 +25,7 @@ VERSIONS_SHOWN = 100
 def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """`version` in the query: the one that is shown; without, the latest."""
     name = topic_name(tenant, namespace, topic)
-    found = look_at(name, (), lambda members: members.subscriptions[:1])
+    found = look_at(name, (), first_one)
     answer, away = broker.ask_or_why(lambda rpc: rpc.call(SCHEMAS_LIST, TopicRef(topic=str(name))))
     versions = answer.versions if answer is not None else []
     chosen, before = _chosen(versions, request.GET.get("version", ""))
@@ -38,7 +41,7 @@ def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: s
         away=found.away or sentence(away),
         rows=version_rows(
             versions[-VERSIONS_SHOWN:],
-            None if found.view is None else found.view.producers,
+            _producers(found),
             () if found.members is None else found.members.consumers,
         ),
         count=len(versions),
@@ -48,6 +51,13 @@ def topic_schemas(request: ConsoleRequest, tenant: str, namespace: str, topic: s
         definition="\n".join(lines[:LINES_MAX]),
         lines_left=max(0, len(lines) - LINES_MAX),
     )
+
+
+def _producers(found: TopicSeen) -> Sequence[TopicClient | ProducerRow] | None:
+    """Of a partitioned topic a client has one on each partition, which the stats put together."""
+    if found.view is None or found.members is None:
+        return None
+    return found.view.producers if found.members.partitions else found.members.producers
 
 
 def _chosen(versions: list[SchemaStored], asked: str) -> tuple[SchemaStored | None, SchemaStored | None]:

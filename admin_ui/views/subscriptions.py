@@ -12,13 +12,14 @@ from admin_ui.form_pages import carried_out
 from admin_ui.forms import DeadLetterForm, SubscriptionForm
 from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import add_error, crumbs, explain, navigation, show, show_message
-from admin_ui.topic_lists import look_at
+from admin_ui.topic_lists import ConsumerList, ShownMembers, first_one, look_at
 from admin_ui.topic_stats import SubscriptionRow
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext
-from admin_ui.views.topics import look, topic_name
+from admin_ui.views.topics import topic_name
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
+from messaging.limits.sizes import NAME_BYTES_MAX
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants.actions.cursor_moves import RecordedMove, create_subscription, recorded_moves
@@ -30,12 +31,17 @@ from tenants.actions.topics import topic_resource
 def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
     """Also of one that was deleted, while that can be undone."""
     name = topic_name(tenant, namespace, topic)
-    state = look(name, subscription)
+    if len(subscription.encode()) > NAME_BYTES_MAX:
+        raise Http404
+    consumers = ConsumerList(request.GET)
+    state = look_at(
+        name, (), lambda members: ShownMembers([subscription], [one.name for one in consumers.choose(members)]), subscription
+    )
     may_move = request.actor.may(Action.CURSOR_ADMIN, topic_resource(name, subscription))
     moves = recorded_moves(request.actor, name, subscription, datetime.now(UTC)) if may_move else []
     row: SubscriptionRow | None = None
-    if state["stats"] is not None:
-        row = next((each for each in state["stats"].subscriptions if each.name == subscription), None)
+    if state.view is not None:
+        row = next((each for each in state.view.subscriptions if each.name == subscription), None)
         if row is None and not moves:
             raise Http404
     return show(
@@ -47,12 +53,13 @@ def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         persistent=name.persistent,
         subscription=subscription,
         row=row,
-        deleted=row is None and not state["away"],
+        consumers=None if state.view is None else consumers.rows(state.view),
+        deleted=row is None and not state.away,
         may_move=may_move,
         moves=[{"done": DONE[move.action], "move": move, "places": _places(move)} for move in moves],
-        partitions=state["partitions"],
-        away=state["away"],
-        at_ms=state["at_ms"],
+        partitions=state.partitions,
+        away=state.away,
+        at_ms=state.at_ms,
     )
 
 
@@ -60,7 +67,7 @@ def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: st
 def subscription_create(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name, form = topic_name(tenant, namespace, topic), SubscriptionForm(request.POST or None)
     back = reverse("console:topic", args=[tenant, namespace, topic])
-    away = look_at(name, (), lambda members: members.subscriptions[:1]).away
+    away = look_at(name, (), first_one).away
     if not name.persistent:
         raise Http404  # its subscriptions last as long as their consumers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
@@ -14,13 +13,12 @@ from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.moves.texts import counted
 from admin_ui.pages import add_error, crumbs, navigation, sentence, show, show_message
-from admin_ui.topic_lists import TopicLists, look_at
-from admin_ui.topic_stats import TopicView, topic_view
+from admin_ui.topic_lists import TopicLists, first_one, look_at
+from admin_ui.topic_stats import TopicView
 from admin_ui.translation.texts import gettext, ngettext
-from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
-from messaging.adminrpc.topics import PartitionsGet, StatsAsked
+from messaging.adminrpc.methods import MESSAGES_TRACE
+from messaging.adminrpc.topics import TopicMembers
 from messaging.errors import InvalidName, MagnetarError, NotFound
-from messaging.limits.sizes import NAME_BYTES_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
 from tenants.actions import policy_views
@@ -38,41 +36,24 @@ def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
         raise Http404 from None
 
 
-def look(name: TopicName, subscription: str = "") -> dict[str, Any]:
-    """What the broker reports about a topic, and of its subscriptions of this one alone, if it is named. 404 if the topic does not
-    exist; `away` says why if the broker does not respond. Of a topic with many subscriptions `look_at` a few of them."""
-    alone = 0 < len(subscription.encode()) <= NAME_BYTES_MAX
-    asked = StatsAsked(topic=str(name), only_subscriptions=[subscription] if alone else [])
-    found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
-    try:
-        partitions = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name)))).partitions
-        if partitions:
-            found["partitions"] = partitions
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, asked))
-        else:
-            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, asked))
-        found["stats"] = topic_view(answer.stats)
-    except NotFound:
-        raise Http404 from None
-    except MagnetarError as error:
-        found["away"] = sentence(broker.why(error))
-    return found
-
-
 def _shown(request: ConsoleRequest, name: TopicName) -> dict[str, Any]:
     """The same, with a page of each of its lists."""
     lists = TopicLists(request.GET, persistent=name.persistent)
     found = look_at(name, lists.figures, lists.choose)
     if found.view is None or found.members is None:
         return found.state
-    has_subscriptions = bool(found.members.subscriptions)
-    return {**found.state, "unread": _unread(name, found.view, has_subscriptions), **lists.rows(found.view)}
+    return {**found.state, "unread": _unread(name, found.view, found.members), **lists.rows(found.view)}
 
 
-def _unread(name: TopicName, view: TopicView, has_subscriptions: bool) -> str:
+def _producers(members: TopicMembers, view: TopicView) -> int:
+    """How many clients have one: on a partitioned topic each has one on every partition."""
+    return len(view.producers) if members.partitions else len(members.producers)
+
+
+def _unread(name: TopicName, view: TopicView, members: TopicMembers) -> str:
     """What becomes of what is published while there is no subscription; "" where there is one, or nobody publishes."""
-    published = bool(view.producers) or view.unread
-    if not name.persistent or not published or has_subscriptions or is_system_topic(name):
+    published = bool(members.producers) or view.unread
+    if not name.persistent or not published or members.subscriptions or is_system_topic(name):
         return ""
     try:
         kept = policy_texts.retention(policy_views.levels_of(stored_policies(name.base)), policy_defaults())
@@ -169,7 +150,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
 @page
 def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
-    found, hours = look_at(name, (), lambda members: members.subscriptions[:1]), retention_hours(name)
+    found, hours = look_at(name, (), first_one), retention_hours(name)
     form = ConfirmForm(request.POST or None, expected=topic)
     if request.method == "POST" and form.is_valid():
         try:
@@ -208,7 +189,7 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
                 if hours
                 else gettext("{producers} and {consumers} are disconnected. Deleted with it: {subscriptions}.")
             ).format(
-                producers=counted(len(found.view.producers), "producer"),
+                producers=counted(_producers(found.members, found.view), "producer"),
                 consumers=counted(len(found.members.consumers), "consumer"),
                 subscriptions=counted(len(found.members.subscriptions), "subscription"),
             )

@@ -13,9 +13,9 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.now.facts import alerts_of
 from admin_ui.now.rows import row as problem_row
 from admin_ui.pages import crumbs, navigation, sentence, show
-from admin_ui.topic_lists import look_at
+from admin_ui.topic_lists import ShownMembers, look_at
 from admin_ui.topic_stats import SubscriptionRow
-from admin_ui.views.topics import look, topic_name
+from admin_ui.views.topics import topic_name
 from admin_ui.why.rows import Place, StepRow
 from messaging.adminrpc.diagnosis import SubscriptionExplain, TopicExplain
 from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN, TOPICS_PARTITIONS
@@ -114,19 +114,19 @@ def _verdict(request: ConsoleRequest, steps: list[StepRow], problems: list[Probl
 
 def _partitions(name: TopicName, subscription: str) -> dict[str, Any]:
     """Each partition of the subscription: its backlog, and what holds it back."""
-    found = look(name, subscription)
-    if found["stats"] is None:
-        return {"away": found["away"]}
-    partitions = found["stats"].partitions
+    found = look_at(name, (), lambda members: ShownMembers([subscription]), subscription)
+    if found.view is None:
+        return {"away": found.away}
+    partitions = found.view.partitions
     parts = [(part.local, row) for part in partitions for row in part.subscriptions if row.name == subscription]
     if not parts:
         raise Http404
     return {"parts": _held_first(parts)[:LISTED_MAX], "more_parts": max(0, len(parts) - LISTED_MAX)}
 
 
-def _first_held(members: TopicMembers) -> list[str]:
+def _first_held(members: TopicMembers) -> ShownMembers:
     rows = zip(members.subscriptions, members.figures["held"], members.figures["backlog"], strict=True)
-    return [name for name, _, _ in sorted(rows, key=lambda row: (not row[1], -row[2], row[0]))[:LISTED_MAX]]
+    return ShownMembers(name for name, _, _ in sorted(rows, key=lambda row: (not row[1], -row[2], row[0]))[:LISTED_MAX])
 
 
 def _held_first(rows: list[tuple[str, SubscriptionRow]]) -> list[tuple[str, SubscriptionRow]]:

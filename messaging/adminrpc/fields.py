@@ -50,6 +50,7 @@ SubscriptionsShown = Annotated[
     list[str],
     Limit("subscriptions that a page shows, as stats name them", bytes_max=NAME_BYTES_MAX + 16, count_max=1_000),
 ]
+ClientsShown = Annotated[list[str], Limit("producers or consumers that a page shows", bytes_max=NAME_BYTES_MAX, count_max=1_000)]
 SubscriptionFigures = Annotated[list[Kind], Limit("columns of a list", count_max=16)]
 TopicsLive = Annotated[list[str], Limit("topics that a page shows live", bytes_max=TOPIC_BYTES_MAX, count_max=1_000)]
 PageLimit = Annotated[int, Limit("topics of one page", minimum=1, maximum=10_000)]

@@ -15,9 +15,13 @@ class TopicRef(Request, kw_only=True):
 
 
 class StatsAsked(TopicRef, kw_only=True):
-    """`only_subscriptions`: these alone have figures of their own, and what is added up is of these; none: all do."""
+    """`only_subscriptions`: these alone have figures of their own, and what is added up is of these; none: all do.
+    `only_consumers`, `only_producers`: those of these names alone do, and rates are of all; None: all do. Of a partitioned topic
+    producers are not chosen: a client may have one under another name on each partition."""
 
     only_subscriptions: fields.SubscriptionsShown = []
+    only_consumers: fields.ClientsShown | None = None
+    only_producers: fields.ClientsShown | None = None
 
 
 class TopicsAsked(Request, kw_only=True):
@@ -177,9 +181,10 @@ class Stats(Answer, kw_only=True):
 
 
 class TopicMembersAsked(TopicRef, kw_only=True):
-    """`figures`: some of `SUBSCRIPTION_FIGURES`."""
+    """`figures`: some of `SUBSCRIPTION_FIGURES`. `subscription`: of this one and its consumers alone; "": of all."""
 
     figures: fields.SubscriptionFigures = []
+    subscription: fields.Name = ""
 
 
 # "held": whether there is anything to say of why nothing arrives; "behind": entries from the first one that is not acknowledged to
@@ -189,26 +194,26 @@ SUBSCRIPTION_FIGURES = frozenset(
 )
 
 
-class TopicConsumer(msgspec.Struct, frozen=True, array_like=True):
-    """Consumers of one name and address are one: a client has one on each partition. `schema_version` None: it has no schema, or
-    one that is no version of the topic's."""
+class TopicClient(msgspec.Struct, frozen=True, array_like=True):
+    """A consumer, or a producer. Those of one name and address are one: a client has one on each partition. `subscription`: as it
+    is shown; "" of a producer. `schema_version` None: it has no schema, or one that is no version of the topic's."""
 
     name: str
     address: str
-    subscription: str  # as it is shown
+    subscription: str
     schema_version: int | None
 
 
 class TopicMembers(Answer, kw_only=True):
     """All that a topic has, of a partitioned one on all partitions together, in no order. `partitions` 0: it is not partitioned.
-    `figures`: of each of `subscriptions`, by the name of the figure; None: not known. `producers`: each counts once for each of the
-    partitions. `backlogs`: the largest of the subscriptions, of each topic or partition by its full name."""
+    `figures`: of each of `subscriptions`, by the name of the figure; None: not known. `backlogs`: the largest of the subscriptions,
+    of each topic or partition by its full name."""
 
     partitions: int
     subscriptions: list[str]
     figures: dict[str, list[Any]]
-    consumers: list[TopicConsumer]
-    producers: int
+    consumers: list[TopicClient]
+    producers: list[TopicClient]
     backlogs: dict[str, int]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from messaging.adminrpc.topics import (
     LiveTotals,
     NamespaceLive,
     Stats,
-    TopicConsumer,
+    TopicClient,
     TopicLive,
     TopicMembers,
     TopicMembersAsked,
@@ -84,19 +84,27 @@ class ConsoleBroker(BrokerLine):
             answer.topics = in_order(values, request.descending)[: request.limit]
             answer.values, answer.matching = [values[topic] for topic in answer.topics], len(values)
         elif isinstance(answer, TopicMembers) and isinstance(request, TopicMembersAsked):
-            _put_subscriptions(answer, self.stats.get(request.topic, {}).get("subscriptions"), request.figures)
+            _put_members(answer, self.stats.get(request.topic, {}), request.figures)
         elif isinstance(answer, Stats) and isinstance(request, TopicRef):
             answer.stats = {**answer.stats, **self.stats.get(request.topic, {})}
         return answer
 
 
-def _put_subscriptions(answer: TopicMembers, told: Any, figures: Sequence[str]) -> None:
+def _put_members(answer: TopicMembers, stats: Mapping[str, Any], figures: Sequence[str]) -> None:
+    if "publishers" in stats:
+        answer.producers = [
+            TopicClient(one.get("producerName", ""), one.get("address", ""), "", one.get("schemaVersion"))
+            for one in stats["publishers"]
+        ]
+    told = stats.get("subscriptions")
     if told is None:
         return
     answer.subscriptions = list(told)
     answer.figures = {figure: [one.get(_KEYS.get(figure, ""), 0) for one in told.values()] for figure in figures}
+    if "consumers" in answer.figures:
+        answer.figures["consumers"] = [len(one.get("consumers", ())) for one in told.values()]
     answer.consumers = [
-        TopicConsumer(consumer.get("consumerName", ""), consumer.get("address", ""), name, consumer.get("schemaVersion"))
+        TopicClient(consumer.get("consumerName", ""), consumer.get("address", ""), name, consumer.get("schemaVersion"))
         for name, one in told.items()
         for consumer in one.get("consumers", ())
     ]

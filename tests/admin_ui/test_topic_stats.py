@@ -62,6 +62,6 @@ def test_what_holds_producers_is_shown_of_the_topic_or_of_each_partition() -> No
 
 def test_heads_say_whether_they_count_entries_or_messages() -> None:
     lists = TopicLists(QueryDict(), persistent=True)
-    lists.choose(TopicMembers(partitions=0, subscriptions=[], figures={}, consumers=[], producers=0, backlogs={}))
+    lists.choose(TopicMembers(partitions=0, subscriptions=[], figures={"consumers": []}, consumers=[], producers=[], backlogs={}))
     heads = render_to_string("admin_ui/parts/list_heads.html", lists.rows(topic_view({})))
     assert heads.count('title="In entries') == 1 and heads.count('title="In messages') == 2

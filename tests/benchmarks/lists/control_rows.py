@@ -15,6 +15,7 @@ from tenants.actions.invitations import KEPT_MAX
 from tenants.actions.teams import TEAMS_MAX
 from tenants.audit.chain import append
 from tenants.scoping import platform_scope
+from tests.benchmarks.lists import history_rows
 from workers import models as of_workers
 from workers.alerts.models import AlertRule, Notice
 from workers.alerts.rule_actions import RULES_MAX
@@ -61,7 +62,7 @@ def fill(count: int) -> dict[str, int]:
             one.held.bulk_create((one.make(number) for number in range(one.held.count(), end)), ROWS_A_STATEMENT)
             filled[one.model.__name__] = end
         _fill_records(tenant.uid, count)
-        return filled | {"AuditRecord": count}
+        return filled | {"AuditRecord": count, "HistorySeries": history_rows.fill(tenant.uid, NAMESPACE, count)}
 
 
 def _filled(uid: str) -> list[Filled]:

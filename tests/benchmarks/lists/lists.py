@@ -6,15 +6,18 @@ from __future__ import annotations
 import http.client
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from messaging.errors import MagnetarError
 from messaging.settings import Settings
 from tests.benchmarks import processes
 from tests.benchmarks.lists import broker_rows
 from tests.benchmarks.lists.pinger import Pinger
+from tests.benchmarks.lists.topic_rows import OF_LEDGERS, OF_TOPICS, KindOfRows, TopicRows
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 from tests.support.brokers.standalone import Standalone
@@ -23,6 +26,7 @@ from tests.support.console_reader import Browser
 FEW, ROWS_MAX = 100, 100_000
 CPU_MS, KIB, HELD_MS = 100.0, 200.0, 20.0
 PAGE = 100  # rows
+FAR, PAGES_OF = 20_000, 1_000  # rows before a page of REST that is far behind the first, and those of a page on the way there
 _FILL_S = 1_800
 _ANSWER_S = 120
 _FILL = "import json; from tests.benchmarks.lists.control_rows import fill; print(json.dumps(fill(COUNT)))"
@@ -60,6 +64,17 @@ OF_CONTROL_PLANE = (
     Listed(f"{_TENANT}/budgets", "SpendAlert"),
     Listed(f"{_TENANT}/reports", "Report", "page", ("q=999", "sort=name")),
     Listed(f"{_TENANT}/invoices", "Invoice", "page", ("q=B-0999", "sort=total", "sort=kind")),
+    *(
+        Listed(f"{of}/history", "HistorySeries", further=further)
+        for of, further in (
+            (_TENANT, ("span=30d", "span=7d&compare=week", "span=30d&table=1")),
+            (f"{_TENANT}/namespaces/main", ("span=30d", "span=24h")),
+            (f"{_TENANT}/namespaces/main/topics/t50", ("span=30d", "span=24h&compare=day")),
+            (_REST, ("span=30d", "span=7d")),
+            (f"{_REST}/namespaces/main", ("span=30d",)),
+            (f"{_REST}/namespaces/main/topics/t50", ("span=30d",)),
+        )
+    ),
     Listed(f"{_REST}/namespaces", "Namespace"),
     Listed(f"{_REST}/namespaces/main/permissions", "Grant"),
     Listed(f"{_REST}/keys", "Key"),
@@ -109,9 +124,10 @@ def run(directory: Path | None, rows: int, requests: int, progress: Progress) ->
     """Raises `Stalled` if the platform does not answer."""
     section = Section(
         f"Lists of {rows:,} rows",
-        f"Of a tenant with as many of each as it may have, up to {rows:,}, and of a topic with as many subscriptions as it may "
-        f"have, in one platform; beside the same lists of {FEW} rows in the same run. Each page is asked for {requests} times, one "
-        "after another. CPU is of web process and broker together; the dearest page of a list is the one that is shown. Held: the "
+        f"Of a tenant with as many of each as it may have, up to {rows:,}, and of topics with as many subscriptions, delayed "
+        "messages, versions of a schema, connected clients and ledgers as they may have; beside the same lists of "
+        f"{FEW} rows in the same run. Each page is asked for {requests} times, one after another. CPU is of web process and broker "
+        "together; the dearest page of a list is the one that is shown. Held: the "
         "longest that a ping of another client waited meanwhile, which on a busy machine is also its load: the first row is "
         "without any page.",
         [
@@ -119,17 +135,27 @@ def run(directory: Path | None, rows: int, requests: int, progress: Progress) ->
             Table(("list of the broker", "rows", "CPU ms", f"of {FEW} rows", "ratio", "KiB", "held ms"), []),
         ],
     )
+    with _platform(directory, progress) as platform:
+        lists = _Lists(platform, section, requests, progress)
+        lists.control_plane(rows)
+        lists.subscriptions(rows)
+        lists.topics(OF_TOPICS, rows)
+    with _platform(directory, progress, MAGNETAR_LEDGER_ENTRIES_MAX="1") as platform:
+        _Lists(platform, section, requests, progress).topics(OF_LEDGERS, rows)
+    return section
+
+
+@contextmanager
+def _platform(directory: Path | None, progress: Progress, **variables: str) -> Iterator[Standalone]:
     with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
-        platform = Standalone(Path(made, "data"))
+        platform = Standalone(Path(made, "data"), **variables)
         try:
             progress("starting a platform")
-            platform.start()
-            _Lists(platform, section, requests, progress).measure(rows)
-        except (OSError, AssertionError) as error:
+            yield platform.start()
+        except (OSError, AssertionError, MagnetarError) as error:
             raise Stalled(f"the platform does not answer: {error}") from None
         finally:
             platform.close()
-    return section
 
 
 class _Lists:
@@ -140,11 +166,7 @@ class _Lists:
         browser.sign_in("admin", platform.console_password)
         self._cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in browser.jar)
 
-    def measure(self, rows: int) -> None:
-        self._control_plane(rows)
-        self._broker(rows)
-
-    def _control_plane(self, rows: int) -> None:
+    def control_plane(self, rows: int) -> None:
         counts = self._filled(FEW)
         few = {listed: self._dearest(listed, counts[listed.table])[1] for listed in OF_CONTROL_PLANE}
         counts = self._filled(rows)
@@ -161,7 +183,7 @@ class _Lists:
             largest = max(largest, 0.0 if listed.path.startswith("/admin/v2") else cost.kib)
         self._section.figures.append(Figure("the largest page, but of /admin/v2", largest, KIB, "KiB", at_least=False))
 
-    def _broker(self, rows: int) -> None:
+    def subscriptions(self, rows: int) -> None:
         costs: list[dict[Listed, Cost]] = []
         most = min(rows, Settings().subscriptions_per_topic_max)
         for count in (FEW, most):
@@ -172,16 +194,29 @@ class _Lists:
             with Pinger(self._platform.ready["broker_url"]) as pinger:
                 idle = pinger.longest_ms(during_s=2.0)
                 costs.append({listed: self._cost(listed.path, pinger) for listed in OF_BROKER})
-        table = self._section.tables[1].rows
-        table.append(("none", "", "", "", "", "", number(idle)))
+        self._section.tables[1].rows.append(("none", "", "", "", "", "", number(idle)))
         for listed in OF_BROKER:
-            few, many = costs[0][listed], costs[1][listed]
-            if not few.kib or not many.kib:
-                continue
-            cells = (number(many.cpu_ms), number(few.cpu_ms), number(many.cpu_ms / max(few.cpu_ms, 1.0)), number(many.kib))
-            table.append((f"`{listed.path}`", f"{most:,}", *cells, number(many.held_ms)))
-            self._section.figures.append(Figure(f"CPU of {listed.path}", many.cpu_ms, CPU_MS, "ms", at_least=False))
-            self._section.figures.append(Figure(f"loop held by {listed.path}", many.held_ms, HELD_MS, "ms", at_least=False))
+            self._tell(listed.path, f"{most:,}", costs[0][listed], costs[1][listed])
+
+    def topics(self, kinds: Sequence[KindOfRows], rows: int) -> None:
+        with TopicRows(self._platform) as topic_rows, Pinger(self._platform.ready["broker_url"]) as pinger:
+            for kind in kinds:
+                costs: list[list[tuple[str, Cost]]] = []
+                most = min(rows, kind.most)
+                for count in (min(FEW, most), most):
+                    self._progress(f"a topic with {count:,} {kind.rows}")
+                    kind.fill(topic_rows, count)
+                    costs.append([(path, self._cost(path, pinger)) for path in kind.paths(topic_rows, count)])
+                for (_, few), (path, many) in zip(*costs, strict=True):
+                    self._tell(path, f"{most:,} {kind.rows}", few, many)
+
+    def _tell(self, path: str, rows: str, few: Cost, many: Cost) -> None:
+        if not few.kib or not many.kib:
+            return  # a failure of the section says why
+        cells = (number(many.cpu_ms), number(few.cpu_ms), number(many.cpu_ms / max(few.cpu_ms, 1.0)), number(many.kib))
+        self._section.tables[1].rows.append((f"`{path}`", rows, *cells, number(many.held_ms)))
+        self._section.figures.append(Figure(f"CPU of {path}", many.cpu_ms, CPU_MS, "ms", at_least=False))
+        self._section.figures.append(Figure(f"loop held by {path}", many.held_ms, HELD_MS, "ms", at_least=False))
 
     def _filled(self, count: int) -> dict[str, int]:
         self._progress(f"writing up to {count:,} rows of each table")
@@ -189,8 +224,25 @@ class _Lists:
         return filled
 
     def _dearest(self, listed: Listed, rows: int) -> tuple[str, Cost]:
-        costs = {query: self._cost(f"{listed.path}?{query}" if query else listed.path) for query in _queries(listed, rows)}
+        queries = [*_queries(listed, rows), *self._far(listed.path, rows)]
+        costs = {query: self._cost(f"{listed.path}?{query}" if query else listed.path) for query in queries}
         return max(costs.items(), key=lambda item: item[1].cpu_ms)
+
+    def _far(self, path: str, rows: int) -> list[str]:
+        """Of a list that is paged by where the page before ended: a page far behind the first one."""
+        after = ""
+        if not path.startswith("/api"):
+            return []
+        for _ in range(min(FAR, rows // 2) // PAGES_OF):
+            asked = {"limit": PAGES_OF, "after": after} if after else {"limit": PAGES_OF}
+            try:
+                told = json.loads(self._answered(f"{path}?{urlencode(asked)}"))
+            except Stalled:  # it has no pages
+                break
+            if not isinstance(told, dict) or not told.get("next"):
+                break
+            after = told["next"]
+        return [urlencode({"after": after})] if after else []
 
     def _cost(self, path: str, pinger: Pinger | None = None) -> Cost:
         """Nothing of a page that was not answered: that is a failure of the section."""
@@ -215,6 +267,9 @@ class _Lists:
 
     def _ask(self, path: str) -> int:
         """Bytes of the answer."""
+        return len(self._answered(path))
+
+    def _answered(self, path: str) -> bytes:
         of_api = path.startswith(("/api", "/admin/v2"))
         headers = {"Authorization": f"Bearer {self._platform.admin_token}"} if of_api else {"Cookie": self._cookies}
         connection = http.client.HTTPConnection(str(self._url.hostname), self._url.port, timeout=_ANSWER_S)
@@ -226,7 +281,7 @@ class _Lists:
             connection.close()
         if answer.status >= 300:
             raise Stalled(f"GET {path}: {answer.status} {content[:200]!r}")
-        return len(content)
+        return content
 
 
 def _queries(listed: Listed, rows: int) -> Iterator[str]:

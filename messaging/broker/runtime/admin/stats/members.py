@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import add
 from typing import Any, NamedTuple
 
-from messaging.adminrpc.topics import TopicConsumer, TopicMembers
+from messaging.adminrpc.topics import TopicClient, TopicMembers
 from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.explain import Reason
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
-from messaging.broker.runtime.admin.stats.internal_stats import shown_subscriptions
+from messaging.broker.runtime.admin.stats.internal_stats import named_subscriptions, shown_subscriptions
 from messaging.broker.runtime.metering.totals import max_backlog
 from messaging.broker.runtime.problems.topic_signs import is_calm
 from messaging.broker.runtime.problems.watch import ProblemWatch
@@ -23,7 +23,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
 
-NAME_COST, CONSUMER_COST, JUDGE_COST = 4, 2, 60  # in units of `core/turns/command_costs.py`
+NAME_COST, CLIENT_COST, JUDGE_COST = 4, 2, 60  # in units of `core/turns/command_costs.py`
 CONSUMERS = "consumers"  # the figure that is counted once all partitions are there: a client has one on each of them
 _CALM = (Reason.DELIVERING, Reason.NOTHING)
 
@@ -100,28 +100,30 @@ class MemberSums:
         self._places: dict[str, int] = {}  # of each subscription in the columns
         self._columns: list[list[Any]] = [[] for _ in self._figures]
         self._consumers: dict[tuple[str, str, str], int | None] = {}  # the version of its schema, by name, address and subscription
-        self._producers = 0
+        self._producers: dict[tuple[str, str, str], int | None] = {}
         self._backlogs: dict[str, int] = {}
 
-    async def look(self, context: MemberContext, slices: TurnSlices) -> None:
-        """Adds those of a topic, in slices of turns. Subscriptions that begin or end meanwhile may be missing."""
+    async def look(self, context: MemberContext, slices: TurnSlices, only: str = "") -> None:
+        """Adds those of a topic, in slices of turns; `only`: one subscription. Those that begin or end meanwhile may be missing."""
         topic, asked = context.topic, [FIGURES.get(figure, _counted_later) for figure in self._figures]
         cost = NAME_COST * (1 + len(asked)) + (JUDGE_COST if "held" in self._figures else 0)
-        self._producers += len(topic.producers)
         self._backlogs[topic.text] = max_backlog(topic)
-        for name, subscription in list(shown_subscriptions(topic)):
-            await slices.spend(cost + CONSUMER_COST * len(subscription.consumers))
+        for producer in list(topic.producers) if not only else ():
+            await slices.spend(CLIENT_COST)
+            _add_client(self._producers, (producer.name, producer.client.address, ""), producer.schema_version)
+        for name, subscription in list(named_subscriptions(topic, [only]) if only else shown_subscriptions(topic)):
+            await slices.spend(cost + CLIENT_COST * len(subscription.consumers))
             self._add(name, [figure(context, subscription) for figure in asked])
             for consumer in list(subscription.consumers):
-                self._add_consumer((consumer.name, consumer.client.address, name), consumer.schema_version)
+                _add_client(self._consumers, (consumer.name, consumer.client.address, name), consumer.schema_version)
 
     def add(self, part: TopicMembers) -> None:
         """Adds what another broker told of its partitions."""
         for name, *values in zip(part.subscriptions, *(part.figures[figure] for figure in self._figures), strict=True):
             self._add(name, values)
-        for consumer in part.consumers:
-            self._add_consumer((consumer.name, consumer.address, consumer.subscription), consumer.schema_version)
-        self._producers += part.producers
+        for clients, told in ((self._consumers, part.consumers), (self._producers, part.producers)):
+            for one in told:
+                _add_client(clients, (one.name, one.address, one.subscription), one.schema_version)
         self._backlogs |= part.backlogs
 
     def total(self, partitions: int) -> TopicMembers:
@@ -133,8 +135,8 @@ class MemberSums:
             partitions=partitions,
             subscriptions=list(self._places),
             figures=figures,
-            consumers=[TopicConsumer(*key, version) for key, version in self._consumers.items()],
-            producers=self._producers,
+            consumers=[TopicClient(*key, version) for key, version in self._consumers.items()],
+            producers=[TopicClient(*key, version) for key, version in self._producers.items()],
             backlogs=self._backlogs,
         )
 
@@ -146,9 +148,10 @@ class MemberSums:
             elif value is not None:
                 column[place] = value if column[place] is None else _RULES.get(figure, add)(column[place], value)
 
-    def _add_consumer(self, key: tuple[str, str, str], version: int | None) -> None:
-        before = self._consumers.get(key)
-        self._consumers[key] = before if version is None else version if before is None else max(before, version)
+
+def _add_client(clients: dict[tuple[str, str, str], int | None], key: tuple[str, str, str], version: int | None) -> None:
+    before = clients.get(key)
+    clients[key] = before if version is None else version if before is None else max(before, version)
 
 
 def _counted_later(context: MemberContext, subscription: Subscription) -> int:

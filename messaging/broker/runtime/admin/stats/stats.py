@@ -39,6 +39,7 @@ Figures = dict[str, Any]
 
 # In units of `core/turns/command_costs.py`.
 SUBSCRIPTION_COST, CONSUMER_COST, PRODUCER_COST = 200, 50, 40
+LOOK_COST = 4  # at a consumer that is not shown
 SIGNS_COST = 50  # of a subscription
 ENCODED_ABOVE = 100  # subscriptions
 
@@ -54,25 +55,38 @@ class StatsContext(NamedTuple):
     compaction: CompactionResult = NOT_RUN
 
 
+class Only(NamedTuple):
+    """Which subscriptions there are to be stats of; none: of all. And which consumers and producers, by name; None: of all."""
+
+    subscriptions: Sequence[str] = ()
+    consumers: frozenset[str] | None = None
+    producers: frozenset[str] | None = None
+
+
+ALL = Only()
+
+
 async def topic_stats(
-    topic: Topic, context: StatsContext, slices: TurnSlices, *, encoded: bool = False, only: Sequence[str] = ()
+    topic: Topic, context: StatsContext, slices: TurnSlices, *, encoded: bool = False, only: Only = ALL
 ) -> Figures:
-    """Subscriptions that begin or end meanwhile may be missing. `only`: these subscriptions; none: all. `encoded`: those of a topic
-    with many subscriptions are JSON already, which takes a fifth of the memory."""
+    """Subscriptions that begin or end meanwhile may be missing. `encoded`: those of a topic with many are JSON already, which takes
+    a fifth of the memory."""
     known = {name: at_ms for name, at_ms in context.oldest_ms.items() if at_ms >= 0}
     oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
     count, _, messages_out, bytes_out = topic.totals
     publishers = []
     for producer in list(topic.producers):
+        if only.producers is not None and producer.name not in only.producers:
+            continue
         await slices.spend(PRODUCER_COST)
         publishers.append(completed_publisher(_publisher(topic, producer, rates.members)))
-    shown = list(named_subscriptions(topic, only) if only else shown_subscriptions(topic))
+    shown = list(named_subscriptions(topic, only.subscriptions) if only.subscriptions else shown_subscriptions(topic))
     subscriptions: dict[str, Any] = {}
     backlog, ack_ranges, drop_rate = 0, 0, 0.0
     for name, subscription in shown:
         await slices.spend(SUBSCRIPTION_COST + SIGNS_COST)
-        figures = completed_subscription(await _subscription(topic, subscription, rates.members, context, slices))
+        figures = completed_subscription(await _subscription(topic, subscription, rates.members, context, slices, only.consumers))
         backlog = max(backlog, figures["backlogSize"])
         ack_ranges += figures["nonContiguousDeletedMessagesRanges"]
         drop_rate += figures.get("msgDropRate", 0.0)
@@ -151,13 +165,23 @@ def _schema_version(client: Producer | Consumer) -> Figures:
 
 
 async def _subscription(
-    topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext, slices: TurnSlices
+    topic: Topic,
+    subscription: Subscription,
+    members: MemberRates,
+    context: StatsContext,
+    slices: TurnSlices,
+    named: frozenset[str] | None,
 ) -> Figures:
+    """`named`: consumers that are shown; None: all."""
     backlog, delayed = subscription.backlog_entries, subscription.delayed_entries
     rates = members.of_subscription(subscription)
     key_shared, of_consumers = key_shared_figures(subscription)
-    consumers = []
+    consumers, of_all = [], []
     for consumer in list(subscription.consumers):
+        of_all.append(members.of_consumer(consumer))
+        if named is not None and consumer.name not in named:
+            await slices.spend(LOOK_COST)
+            continue
         await slices.spend(CONSUMER_COST)
         consumers.append(completed_consumer(_consumer(consumer, members) | of_consumers.get(consumer, {})))
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
@@ -173,15 +197,15 @@ async def _subscription(
         "backlogSize": backlog_bytes(topic, backlog),
         "deliveryHealth": health,  # ours
         "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
-        "backlogGrows": bool(consumers) and members.grows(subscription),  # ours
+        "backlogGrows": bool(of_all) and members.grows(subscription),  # ours
         "problems": [each.kind for each in context.watch.of_subscription(topic, subscription, state, verdict)],  # ours
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
         "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),
         "msgRateOut": rates.messages_out,
         "msgThroughputOut": rates.bytes_out,
-        "msgRateRedeliver": sum(figures["msgRateRedeliver"] for figures in consumers),
-        "messageAckRate": sum(figures["messageAckRate"] for figures in consumers),
-        "chunkedMessageRate": sum(figures["chunkedMessageRate"] for figures in consumers),
+        "msgRateRedeliver": sum(rates.messages_redelivered for rates in of_all),
+        "messageAckRate": sum(rates.messages_acknowledged for rates in of_all),
+        "chunkedMessageRate": sum(rates.chunks_out for rates in of_all),
         "msgRateExpired": rates.entries_expired,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
@@ -189,7 +213,7 @@ async def _subscription(
         "unreadableEntries": subscription.entries_lost,  # ours: damage on the disk; they count as acknowledged
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastMarkDeleteAdvancedTimestamp": subscription.last_advanced_ms,
-        "msgInReplay": subscription.state.redeliveries.waiting_entries if consumers else 0,
+        "msgInReplay": subscription.state.redeliveries.waiting_entries if of_all else 0,
         "lastConsumedFlowTimestamp": max(
             [subscription.last_flow_ms, *(consumer.last_flow_ms for consumer in subscription.consumers)]
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -28,7 +28,7 @@ from messaging.broker.runtime.admin.stats.internal_stats import internal_stats, 
 from messaging.broker.runtime.admin.stats.members import MemberContext, MemberSums
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.broker.runtime.admin.stats.pulsar_stats import completed
-from messaging.broker.runtime.admin.stats.stats import ENCODED_ABOVE
+from messaging.broker.runtime.admin.stats.stats import ALL, ENCODED_ABOVE, Only
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.memory_turns import MemoryTurns
 from messaging.broker.runtime.topics.backlog.age import BacklogAges
@@ -58,10 +58,10 @@ class TopicStatsHandlers:
 
     @answers(TOPICS_STATS)
     async def stats(self, request: StatsAsked) -> Stats:
-        topic, only = await read_topic(self._broker, request.topic), request.only_subscriptions
-        expected_bytes = SUBSCRIPTION_BYTES * len(only) if only else _expected_bytes(topic)
+        topic, only = await read_topic(self._broker, request.topic), _chosen(request)
+        expected_bytes = SUBSCRIPTION_BYTES * len(only.subscriptions) if only.subscriptions else _expected_bytes(topic)
         async with self._room_for(topic.name, expected_bytes):
-            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=not only, only=only))
+            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=not only.subscriptions, only=only))
 
     @answers(TOPICS_FIGURES)
     async def figures(self, request: TopicRef) -> Stats:
@@ -99,10 +99,11 @@ class TopicStatsHandlers:
     async def partitioned_stats(self, request: StatsAsked) -> Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
         name, names = await self._partitions(request)
+        only = _chosen(request)._replace(producers=None)
         slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             async for topic in self._loaded(names):
-                figures = await self._stats(topic, slices, only=request.only_subscriptions)
+                figures = await self._stats(topic, slices, only=only)
                 await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
                 sums.add(figures)
                 parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if len(names) > ENCODED_ABOVE else figures
@@ -120,18 +121,19 @@ class TopicStatsHandlers:
             topic = await self._broker.topics.get(name, create=False)
             async with self._room_for(name, MEMBER_NAME_BYTES * len(topic.subscriptions.table)):
                 sums = MemberSums(request.figures)
-                await self._add_members(sums, topic, request.figures)
+                await self._add_members(sums, topic, request)
                 return sums.total(0)
         names, sums = (await parts_of(self._broker, name)).names, MemberSums(request.figures)
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             async for topic in self._loaded(names):
-                await self._add_members(sums, topic, request.figures)
+                await self._add_members(sums, topic, request)
             return sums.total(record.partitions)
 
-    async def _add_members(self, sums: MemberSums, topic: Topic, figures: Sequence[str]) -> None:
+    async def _add_members(self, sums: MemberSums, topic: Topic, request: TopicMembersAsked) -> None:
         slices = self._slices(topic.name)
-        oldest_ms = await self._backlog_ages.of(topic, slices) if "oldest" in figures else {}
-        await sums.look(MemberContext(topic, self._broker.now_ms(), oldest_ms, self._broker.problems), slices)
+        oldest_ms = await self._backlog_ages.of(topic, slices) if "oldest" in request.figures else {}
+        context = MemberContext(topic, self._broker.now_ms(), oldest_ms, self._broker.problems)
+        await sums.look(context, slices, request.subscription)
 
     @answers(TOPICS_PARTITIONED_INTERNAL_STATS)
     async def partitioned_internal_stats(self, request: TopicRef) -> Stats:
@@ -176,8 +178,9 @@ class TopicStatsHandlers:
         async with self._room_for(name, PARTITION_BYTES * len(names)):
             return {topic.text: await make(topic, slices) async for topic in self._loaded(names)}
 
-    async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False, only: Sequence[str] = ()) -> Figures:
-        asked = [subscription for _, subscription in named_subscriptions(topic, only)] if only else None
+    async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False, only: Only = ALL) -> Figures:
+        names = only.subscriptions
+        asked = [subscription for _, subscription in named_subscriptions(topic, names)] if names else None
         oldest_ms = await self._backlog_ages.of(topic, slices, asked)
         broker = self._broker
         result = broker.compactions.result(topic.text)
@@ -193,6 +196,13 @@ class TopicStatsHandlers:
     def _room_for(self, name: TopicName, size_bytes: int) -> AbstractAsyncContextManager[None]:
         """A large answer is made in it, charged to the topic's tenant. Raises `NotReady`."""
         return self._answers.turn(self._broker.memory_limiter.egress, name.tenant, size_bytes)
+
+
+def _chosen(request: StatsAsked) -> Only:
+    consumers, producers = (
+        None if names is None else frozenset(names) for names in (request.only_consumers, request.only_producers)
+    )
+    return Only(request.only_subscriptions, consumers, producers)
 
 
 def _expected_bytes(topic: Topic) -> int:

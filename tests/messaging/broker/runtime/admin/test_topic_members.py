@@ -64,13 +64,18 @@ async def test_each_figure_is_that_of_the_stats(world: BrokerWorld) -> None:
     ack(client, *(id_of(message) for message in messages[3:]))
     await client.quiet()
     found, stats = await compared(world, TOPIC)
-    assert found.partitions == 0 and found.producers == 1 and found.backlogs == {TOPIC: 10}
+    assert found.partitions == 0 and len(found.producers) == 1 and found.backlogs == {TOPIC: 10}
     by_name = {
         name: {figure: values[place] for figure, values in found.figures.items()} for place, name in enumerate(found.subscriptions)
     }
     assert [by_name[name]["behind"] for name in ("behind", "even", "read")] == [10, 0, 10]
     assert [by_name[name]["held"] for name in ("behind", "even", "behind (non-durable)")] == [True] * 3
     assert by_name["read"]["backlog"] == 3 and by_name["read"]["delivered"] == 10 and by_name["even"]["oldest"] is None
+    alone = await world.admin.topic_stats.stats(StatsAsked(topic=TOPIC, only_consumers=[], only_producers=[]))
+    rates = ("messageAckRate", "msgRateRedeliver", "msgOutCounter", "deliveryHealth", "problems")
+    assert alone.stats["publishers"] == [] == alone.stats["subscriptions"]["read"]["consumers"]
+    assert [alone.stats["subscriptions"]["read"][key] for key in rates] == [stats["read"][key] for key in rates]
+    assert (await world.admin.topic_stats.members(TopicMembersAsked(topic=TOPIC, subscription="even"))).subscriptions == ["even"]
     (consumer,) = found.consumers
     assert (consumer.subscription, consumer.address) == ("read", stats["read"]["consumers"][0]["address"])
 
