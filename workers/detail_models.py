@@ -8,10 +8,11 @@ from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
+from workers.current_version import CurrentVersion
 
 
 class UsageDetail(models.Model):
-    """The part of one subscription and key in what a topic carried and held in one hour, in the hour's current version; without a
+    """The part of one subscription and key in what a topic carried and held in one hour, by one run, as in `UsageHour`; without a
     topic, a key's connections, and its API calls about the namespace or tenant. `others`: parts too small for a row of their own
     that this one, without subscription and key, stands for."""
 
@@ -35,7 +36,8 @@ class UsageDetail(models.Model):
     run = models.ForeignKey("workers.UsageRun", on_delete=models.PROTECT, related_name="usage_details")
 
     unscoped = models.Manager()
-    objects: ClassVar[ScopedManager[UsageDetail]] = ScopedManager("tenant_uid", by_uid=True)
+    objects: ClassVar[CurrentVersion[UsageDetail]] = CurrentVersion("UsagePartition", "hour")
+    versions: ClassVar[ScopedManager[UsageDetail]] = ScopedManager("tenant_uid", by_uid=True)
 
     class Meta:
         default_manager_name = "unscoped"

@@ -14,6 +14,7 @@ from workers.alerts import models as alerts  # noqa: F401
 from workers.audit_streams import models as audit_streams  # noqa: F401
 from workers.billing import budget_models  # noqa: F401  (Django finds them here)
 from workers.billing import models as billing  # noqa: F401
+from workers.current_version import CurrentVersion
 from workers.findings import models as findings  # noqa: F401
 from workers.redrive import models as redrive  # noqa: F401
 from workers.spend_caps import models as spend_caps  # noqa: F401
@@ -114,6 +115,7 @@ class UsageRun(models.Model):
     files = models.PositiveIntegerField(default=0)  # that its hours were computed from (`spark_jobs.inputs`)
     holes = models.PositiveIntegerField(default=0)
     message = models.TextField(blank=True)  # what went wrong and what to do
+    swept = models.BooleanField(default=True, db_default=True)  # False: it may have rows of usage that do not count
     detail = models.JSONField(default=dict)
 
     class Meta:
@@ -142,8 +144,8 @@ class UsagePartition(models.Model):
 
 
 class UsageHour(models.Model):
-    """What one topic carried and held in one hour, in its current version; earlier versions are in the files of their runs.
-    Without a topic: API calls about a namespace or tenant, and a tenant's connections.
+    """What one topic carried and held in one hour, by one run: `workers.current_version` says which one counts; earlier versions
+    are in the files of their runs. Without a topic: API calls about a namespace or tenant, and a tenant's connections.
 
     `stored_byte_seconds` and `backlog_entry_seconds` are integrals over the hour: divided by 3600 they are its averages.
     """
@@ -164,14 +166,17 @@ class UsageHour(models.Model):
     run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage")
 
     unscoped = models.Manager()
-    objects: ClassVar[ScopedManager[UsageHour]] = ScopedManager("tenant_uid", by_uid=True)
+    objects: ClassVar[CurrentVersion[UsageHour]] = CurrentVersion("UsagePartition", "hour")
+    versions: ClassVar[ScopedManager[UsageHour]] = ScopedManager("tenant_uid", by_uid=True)
 
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["hour", "topic"]
         constraints = [
-            models.UniqueConstraint(fields=["hour", "tenant_uid", "namespace", "topic"], name="usage_once_an_hour_and_topic"),
+            models.UniqueConstraint(
+                fields=["hour", "run", "tenant_uid", "namespace", "topic"], name="usage_once_an_hour_run_and_topic"
+            ),
             models.CheckConstraint(
                 condition=models.Q(
                     messages_in__gte=0,
@@ -228,14 +233,17 @@ class UsagePeriod(models.Model):
     run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage_of_periods")
 
     unscoped = models.Manager()
-    objects: ClassVar[ScopedManager[UsagePeriod]] = ScopedManager("tenant_uid", by_uid=True)
+    objects: ClassVar[CurrentVersion[UsagePeriod]] = CurrentVersion("UsagePeriodPartition", "period")
+    versions: ClassVar[ScopedManager[UsagePeriod]] = ScopedManager("tenant_uid", by_uid=True)
 
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["period", "topic"]
         constraints = [
-            models.UniqueConstraint(fields=["period", "tenant_uid", "namespace", "topic"], name="usage_once_a_period_and_topic")
+            models.UniqueConstraint(
+                fields=["period", "run", "tenant_uid", "namespace", "topic"], name="usage_once_a_period_run_and_topic"
+            )
         ]
         indexes = [models.Index(fields=["tenant_uid", "period"], name="usage_by_tenant_and_period")]
 

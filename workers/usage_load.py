@@ -1,17 +1,17 @@
-"""Loads the hours of a run into the database: all of them and their pointers in one transaction, or none."""
+"""Loads the hours of a run into the database: in pieces, beside the version in force, until one short transaction has all their
+pointers go over. Whatever ends a worker in between, readers see the hours of before or those of the run, each whole; the next run
+begins again, and deletes what does not count."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from django.db import transaction
 
-from messaging.json_types import decoder_of
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result
 from spark_jobs.plan import hour_of_name
@@ -19,12 +19,12 @@ from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.findings.load import note_findings
 from workers.findings.outages import Outage
-from workers.models import UsageHour, UsagePartition, UsageRun
-from workers.usage_details import TenantOf, replace_details
-from workers.usage_periods import is_closed, load_periods, note_corrections, sums_of
+from workers.models import UsageCorrection, UsageHour, UsagePartition, UsagePeriodPartition, UsageRun
+from workers.usage_details import TenantOf, write_details
+from workers.usage_periods import corrections_of, is_closed, sums_of, write_periods
+from workers.usage_pieces import Pieces, lines_of, sweep
 from workers.usage_run import RunFailed
 
-ROWS_AN_INSERT = 500
 TOLD_MAX = 100  # files and holes named in a run's row
 
 
@@ -38,81 +38,118 @@ def known_inputs(since: datetime) -> dict[str, str]:
 def publish(
     run: UsageRun, result: Result, rows: Path, now: datetime, still_mine: Callable[[], None], outages: Sequence[Outage] = ()
 ) -> None:
-    """Replaces the rows of each hour of `result` by those below `rows`, flips the pointers and finishes `run`.
+    """Writes the rows below `rows` as a version of each hour of `result`, has the pointers go over and finishes `run`. The former
+    version is there until `usage_pieces.sweep`.
 
     The rows are checked against the job's checksums while they are read. `still_mine` raises if another run took over meanwhile; it
-    is asked inside the transaction, so that an older run never overwrites a newer one. `outages`: times of which a broker's crash
-    may have lost records. Raises `RunFailed`; then nothing changed.
+    is asked in each transaction, so that an older run never overwrites a newer one. `outages`: times of which a broker's crash
+    may have lost records. Raises `RunFailed`; then no figure changed.
     """
-    with transaction.atomic(), platform_scope():
-        still_mine()
-        corrections = _replace_hours(run, result, rows, now)
-        found_outages = note_findings(run, result, rows.parent, outages)
-        run.outcome = UsageRun.Outcome.SUCCEEDED
-        run.finished_at = now
-        run.hours = len(result.hours)
-        run.rows = sum(hour.rows for hour in result.hours)
-        run.quarantined = sum(result.quarantined.values())
-        run.rejected_files = len(result.rejected_files)
-        run.files = result.files
-        run.holes = result.hole_count + found_outages
-        run.message = _remarks(result, corrections)
-        run.detail = {
-            "files_read": result.files_read,
-            "bytes": result.bytes,
-            "outages": found_outages,
-            "files_reused": result.files_reused,
-            "rows_judged": result.rows_judged,
-            "files_compacted": result.files_compacted,
-            "seconds": dict(result.seconds),
-            "rows_read": result.rows_read,
-            "duplicates": result.duplicates,
-            "quarantined": dict(result.quarantined),
-            "rejected_files": dict(list(result.rejected_files.items())[:TOLD_MAX]),
-            "holes": [dataclasses.asdict(hole) for hole in result.holes[:TOLD_MAX]],
-            "periods": [period.name for period in result.periods],
-            "corrections": corrections,
-            "java": result.java,
-            "spark": result.spark,
-        }
-        run.save()
+    with platform_scope():
+        sweep(still_mine)  # what an attempt before this one left of the same run, too
+        pieces = Pieces(run, still_mine)
+        counts = _write_hours(pieces, result, rows)
+        corrections = _corrections(run, result, now)
+        found_outages = note_findings(pieces, result, rows.parent, outages)
+        with pieces.piece():
+            _point_at(run, result, counts, now)
+            UsageCorrection.objects.bulk_create(corrections)
+            _finish(run, result, now, found_outages, len(corrections))
 
 
-def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> int:
-    """How many corrections of closed months that made."""
+def _finish(run: UsageRun, result: Result, now: datetime, found_outages: int, corrections: int) -> None:
+    run.outcome = UsageRun.Outcome.SUCCEEDED
+    run.finished_at = now
+    run.hours = len(result.hours)
+    run.rows = sum(hour.rows for hour in result.hours)
+    run.quarantined = sum(result.quarantined.values())
+    run.rejected_files = len(result.rejected_files)
+    run.files = result.files
+    run.holes = result.hole_count + found_outages
+    run.message = _remarks(result, corrections)
+    run.detail = {
+        "files_read": result.files_read,
+        "bytes": result.bytes,
+        "outages": found_outages,
+        "files_reused": result.files_reused,
+        "rows_judged": result.rows_judged,
+        "files_compacted": result.files_compacted,
+        "seconds": dict(result.seconds),
+        "rows_read": result.rows_read,
+        "duplicates": result.duplicates,
+        "quarantined": dict(result.quarantined),
+        "rejected_files": dict(list(result.rejected_files.items())[:TOLD_MAX]),
+        "holes": [dataclasses.asdict(hole) for hole in result.holes[:TOLD_MAX]],
+        "periods": [period.name for period in result.periods],
+        "corrections": corrections,
+        "java": result.java,
+        "spark": result.spark,
+    }
+    run.swept = True
+    run.save()
+
+
+def _write_hours(pieces: Pieces, result: Result, rows: Path) -> dict[int, int]:
+    """With their parts, and the days and months that they are in; how many rows each hour has."""
     starts = {hour_of_name(hour.hour): hour for hour in result.hours}
-    closed = [_time(start) for start in starts if is_closed(_time(start), now)]
-    previous = dict(UsagePartition.objects.filter(hour__in=closed).values_list("hour", "run_id"))
-    before = sums_of(previous)
-    UsageHour.objects.filter(hour__in=[_time(start) for start in starts]).delete()
     counts = dict.fromkeys(starts, 0)
     digests = dict.fromkeys(starts, 0)
     tenants = {name: (uid, created_at) for name, uid, created_at in Tenant.objects.values_list("name", "uid", "created_at")}
     tenant_of = _tenant_of(tenants)
-    for batch in _batches(rows):
-        for row in batch:
-            if row.hour_start_ms not in starts:
-                raise RunFailed(
-                    f"the job wrote a row for {_time(row.hour_start_ms)}, an hour that its result does not list: nothing was "
-                    f"published"
-                )
-            counts[row.hour_start_ms] += 1
-            digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
-        UsageHour.objects.bulk_create(_model(row, run, tenant_of) for row in batch)
-    replace_details(run, result, rows, tenant_of)
+    for path in sorted(rows.glob("*.json")):
+        for batch in lines_of(path, _Row):
+            for row in batch:
+                if row.hour_start_ms not in starts:
+                    raise RunFailed(
+                        f"the job wrote a row for {_time(row.hour_start_ms)}, an hour that its result does not list: nothing was "
+                        f"published"
+                    )
+                counts[row.hour_start_ms] += 1
+                digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
+            pieces.insert(UsageHour, [_model(row, pieces.run, tenant_of) for row in batch])
     for start, hour in starts.items():
         checksum = checksum_text(counts[start], digests[start])
         if checksum != hour.checksum:
             raise RunFailed(
                 f"hour {hour.hour} has checksum {checksum} on disk but {hour.checksum} in the job's result: nothing was published"
             )
-        UsagePartition.objects.update_or_create(
-            hour=_time(start),
-            defaults={"run": run, "checksum": checksum, "inputs": hour.inputs, "rows": counts[start], "updated_at": now},
+    write_details(pieces, result, rows, tenant_of)
+    write_periods(pieces, result, rows, {name: uid for name, (uid, _) in tenants.items()})
+    return counts
+
+
+def _corrections(run: UsageRun, result: Result, now: datetime) -> list[UsageCorrection]:
+    """Of closed months: what this run's version changes of the one in force."""
+    hours = (_time(hour_of_name(hour.hour)) for hour in result.hours)
+    closed = [hour for hour in hours if is_closed(hour, now)]
+    previous = dict(UsagePartition.objects.filter(hour__in=closed).values_list("hour", "run_id"))
+    before, after = sums_of(UsageHour.objects.all(), previous), sums_of(UsageHour.versions.filter(run=run), previous)
+    return corrections_of(run, before, after, previous, now)
+
+
+def _point_at(run: UsageRun, result: Result, counts: Mapping[int, int], now: datetime) -> None:
+    """Has the pointers of the hours, days and months go over to this run, and notes which runs have rows now that do not count."""
+    hours = [
+        UsagePartition(hour=_time(start), run=run, checksum=hour.checksum, inputs=hour.inputs, rows=counts[start], updated_at=now)
+        for hour, start in ((hour, hour_of_name(hour.hour)) for hour in result.hours)
+    ]
+    periods = [
+        UsagePeriodPartition(
+            period=period.name, run=run, checksum=period.checksum, rows=period.rows, parts=period.parts, updated_at=now
         )
-    uids = {name: uid for name, (uid, _) in tenants.items()}
-    load_periods(run, result, rows, now, uids)
-    return note_corrections(run, before, sums_of(previous), previous, now)
+        for period in result.periods
+    ]
+    former = {
+        *UsagePartition.objects.filter(hour__in=[each.hour for each in hours]).values_list("run_id", flat=True),
+        *UsagePeriodPartition.objects.filter(period__in=[each.period for each in periods]).values_list("run_id", flat=True),
+    }
+    UsageRun.objects.filter(run_id__in=former).update(swept=False)
+    _replace(UsagePartition, hours, "hour", ["run", "checksum", "inputs", "rows", "updated_at"])
+    _replace(UsagePeriodPartition, periods, "period", ["run", "checksum", "rows", "parts", "updated_at"])
+
+
+def _replace(model: Any, pointers: Sequence[Any], key: str, others: list[str]) -> None:
+    model.objects.bulk_create(pointers, update_conflicts=True, unique_fields=[key], update_fields=others)
 
 
 class _Row(msgspec.Struct):
@@ -151,14 +188,6 @@ def _tenant_of(tenants: Mapping[str, tuple[str, datetime]]) -> TenantOf:
         return given or (uid if created_at < hour + timedelta(hours=1) else "")
 
     return uid_of
-
-
-def _batches(folder: Path) -> Iterator[list[_Row]]:
-    decoder = decoder_of(_Row)
-    for path in sorted(folder.glob("*.json")):
-        with path.open("rb") as lines:
-            while batch := [decoder.decode(line) for line in islice(lines, ROWS_AN_INSERT)]:
-                yield batch
 
 
 def _time(hour_ms: int) -> datetime:

@@ -24,6 +24,7 @@ def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
         topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
         bytes_in=2048, messages_out=3, bytes_out=4, stored_byte_seconds=3600 * 4096, backlog_entry_seconds=0, run=run,
     )  # fmt: skip
+    UsagePartition.objects.update_or_create(hour=hour, defaults={"run": run, "rows": 3, "updated_at": hour})
 
 
 def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
@@ -31,7 +32,6 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
     run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon + timedelta(minutes=4))
     for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
         usage(noon, tenant, topic, run)
-    UsagePartition.objects.create(hour=noon, run=run, checksum="", inputs="", rows=3, updated_at=noon)
     written = Path(django_settings.MAGNETAR.data_dir) / "usage" / "raw" / "date=2026-03-04" / "hour=13"
     written.mkdir(parents=True, exist_ok=True)
     (written / "some.json").write_text("{}")
@@ -68,7 +68,7 @@ def test_usage_of_days_is_downloaded_of_the_tenants_that_one_may_see(browse: Bro
         answer = browse("owner").get(f"/usage/export?{query}csv")
         assert answer["Content-Disposition"] == 'attachment; filename="usage-by-namespace-2026-03-01-2026-03-04.csv"'
         lines = b"".join(answer.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
-        assert len(lines) == 2 and lines[1].startswith("2026-03-04,0,acme,acme/orders,,3000,4096,")
+        assert len(lines) == 2 and lines[1].startswith("2026-03-04,1,acme,acme/orders,,3000,4096,")
         everything = browse("superuser").get(f"/usage/export?{query}jsonl")
         assert len(b"".join(everything.streaming_content).splitlines()) == 2  # type: ignore[attr-defined]
         for wrong in ("format=pdf", "by=key", "first=2026-03-09&last=2026-03-01", "first=2020-01-01"):
@@ -95,7 +95,6 @@ def test_a_file_counts_hours_that_were_over_when_they_were_computed(browse: Brow
     run = UsageRun.objects.create(run_id="run-19", outcome="succeeded", requested_at=at, started_at=at, finished_at=at)
     for hour in (noon, noon - timedelta(hours=1)):
         usage(hour, "acme", "a", run)
-        UsagePartition.objects.create(hour=hour, run=run, checksum="", inputs="", rows=3, updated_at=at)
     with time_machine.travel(noon + timedelta(hours=2), tick=False):
         answer = browse("owner").get("/usage/export?first=2026-03-04&last=2026-03-04&by=topic&format=csv")
         assert b"2026-03-04,1,acme," in b"".join(answer.streaming_content)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from tenants.access import require
 from tenants.models import AuditRecord, Grant, Key, Membership, Namespace, SubscriptionGrant, Tenant, User
 from tenants.scoping import tenant_scope
 from tests.tenants.world import Caller, World
-from workers.models import UsageHour, UsageRun
+from workers.models import UsageHour, UsagePartition, UsageRun
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def again(world: World) -> World:
     UsageHour.unscoped.create(
         hour=run.requested_at, tenant="acme", tenant_uid=uid, namespace="acme/orders", topic=topic, run=run, **counts
     )
+    UsagePartition.objects.create(hour=run.requested_at, run=run, checksum="", inputs="", rows=1, updated_at=run.requested_at)
     actions.delete_tenant(world.admin, "acme", force=True)
     actions.create_tenant(world.admin, "acme")
     User.objects.create(username="nina")
@@ -189,6 +190,7 @@ def test_what_is_there_is_told_apart_when_tenants_get_their_identity() -> None:
     old.get_model("tenants", "FeedHead").objects.create(id=1, version=7)
     records, usage = old.get_model("tenants", "AuditRecord"), old.get_model("workers", "UsageHour")
     run = old.get_model("workers", "UsageRun").objects.create(run_id="r", requested_at=created)
+    pointers = old.get_model("workers", "UsagePartition").objects
     counts = dict.fromkeys(
         ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds", "backlog_entry_seconds"), 1
     )
@@ -198,6 +200,7 @@ def test_what_is_there_is_told_apart_when_tenants_get_their_identity() -> None:
         usage.unscoped.create(
             hour=created.replace(hour=hour, minute=0), tenant="acme", namespace="acme/n", topic="t", run=run, **counts
         )
+        pointers.create(hour=created.replace(hour=hour, minute=0), run=run, checksum="", inputs="", rows=1, updated_at=created)
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
     try:
@@ -210,5 +213,5 @@ def test_what_is_there_is_told_apart_when_tenants_get_their_identity() -> None:
 
         assert feed.since(7).full  # a broker that knows everything of before takes it all anew
     finally:
-        for model in (UsageHour, UsageRun, Tenant):
+        for model in (UsageHour, UsagePartition, UsageRun, Tenant):
             getattr(model, "unscoped", model._default_manager).all().delete()

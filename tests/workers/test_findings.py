@@ -20,6 +20,7 @@ from workers.findings.load import named_by, note_findings
 from workers.findings.models import UsageFinding
 from workers.findings.outages import Outage
 from workers.models import UsageRun
+from workers.usage_pieces import Pieces
 
 pytestmark = pytest.mark.django_db
 MINUTE_MS = 60_000
@@ -51,7 +52,7 @@ def noted(run: UsageRun, tmp_path: Path, *records: dict[str, Any]) -> list[Usage
     folder = quarantine_directory(tmp_path, "r1")
     folder.mkdir(exist_ok=True)
     (folder / "hour.json").write_text("".join(json.dumps(record) + "\n" for record in records))
-    note_findings(run, RESULT, tmp_path, [])
+    note_findings(Pieces(run, lambda: None), RESULT, tmp_path, [])
     return list(UsageFinding.unscoped.order_by("id"))
 
 
@@ -99,8 +100,8 @@ def test_holes_have_bounds_and_owners(run: UsageRun, tmp_path: Path) -> None:
     )
     result = Result("r1", hours=RESULT.hours, holes=gaps)
     outages = [Outage("b1", 6, NOON_MS - 5, at), Outage("b1", 5, NOON_MS - HOUR_MS - 9, NOON_MS - HOUR_MS)]
-    assert note_findings(run, result, tmp_path, outages) == 1
-    assert note_findings(run, result, tmp_path, outages) == 1  # once more, as after a kill
+    assert note_findings(Pieces(run, lambda: None), result, tmp_path, outages) == 1
+    assert note_findings(Pieces(run, lambda: None), result, tmp_path, outages) == 1  # once more, as after a kill
     outage, of_topic, of_tenant = UsageFinding.unscoped.order_by("id")
     assert (outage.kind, outage.boot_epoch, outage.tenant_uid) == ("outage", 6, "")
     assert outage.from_at is not None and outage.until_at is not None

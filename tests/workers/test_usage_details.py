@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.checksum import DETAIL_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result, details_directory
 from tenants.models import Tenant
+from tenants.scoping import platform_scope
 from tests.support.brokers.worker_broker import START, Clock
 from workers.detail_models import UsageDetail
 from workers.environment import Environment
@@ -44,7 +45,8 @@ def publish_run(result: Result, directory: Path) -> None:
 
 
 def shown() -> list[tuple[str, str, str, int]]:
-    return list(UsageDetail.unscoped.values_list("tenant_uid", "subscription", "key", "messages_out"))
+    with platform_scope():
+        return list(UsageDetail.objects.values_list("tenant_uid", "subscription", "key", "messages_out"))
 
 
 def test_parts_take_the_place_of_those_before_and_know_their_tenant(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Findings of a run from what its job left: called in the transaction that publishes the run."""
+"""Findings of a run from what its job left: written in pieces, before the run is published."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workers.findings.models import TEXT_LENGTH_MAX, UsageFinding
 from workers.findings.outages import Outage
 from workers.models import UsageRun
 from workers.of_tenant import TOPIC_LENGTH_MAX
+from workers.usage_pieces import ROWS_A_PIECE, Pieces
 
 FINDINGS_MAX = 10_000  # quarantined records of a run that have a row; all are in its files
-ROWS_AN_INSERT = 500
 RECORD_TEXT_MAX = 2_000
 Kind = UsageFinding.Kind
 
@@ -39,16 +39,19 @@ class _Owners(NamedTuple):
         return known if since < hour + timedelta(hours=1) else ""
 
 
-def note_findings(run: UsageRun, result: Result, output: Path, outages: Sequence[Outage]) -> int:
+def note_findings(pieces: Pieces, result: Result, output: Path, outages: Sequence[Outage]) -> int:
     """Replaces the findings of the run. `outages`: those that touch none of its hours are not the run's. How many are."""
     rows = list(Tenant.objects.values_list("name", "uid", "created_at"))
     owners = _Owners({name: (uid, since) for name, uid, since in rows}, {uid: name for name, uid, _ in rows})
-    run.findings.all().delete()
+    run = pieces.run
+    while ids := list(run.findings.values_list("pk", flat=True)[:ROWS_A_PIECE]):  # of an attempt that ended in the middle
+        with pieces.piece():
+            run.findings.filter(pk__in=ids).delete()
     hours = {hour_of_name(hour.hour) for hour in result.hours}
     touching = [outage for outage in outages if hours.intersection(range(floor_hour(outage.from_ms), outage.until_ms, HOUR_MS))]
     findings = _findings(run, result, output, touching, owners)
-    while batch := list(islice(findings, ROWS_AN_INSERT)):
-        UsageFinding.objects.bulk_create(batch)
+    while batch := list(islice(findings, ROWS_A_PIECE)):
+        pieces.insert(UsageFinding, batch)
     return len(touching)
 
 

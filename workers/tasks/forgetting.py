@@ -52,9 +52,9 @@ def _usage_details(environment: Environment, renew: Callable[[], None]) -> int:
     oldest = environment.now() - timedelta(days=max(DETAILS_DAYS_MIN, environment.settings.usage_versions_kept_days))
     forgotten = 0
     with platform_scope():
-        while ids := list(UsageDetail.objects.filter(hour__lt=oldest).values_list("pk", flat=True)[:A_DELETE]):
+        while ids := list(UsageDetail.versions.filter(hour__lt=oldest).values_list("pk", flat=True)[:A_DELETE]):
             renew()
-            forgotten += UsageDetail.objects.filter(pk__in=ids).delete()[0]
+            forgotten += UsageDetail.versions.filter(pk__in=ids).delete()[0]
     return forgotten
 
 

@@ -23,6 +23,7 @@ from workers.usage_files import never_taken, take_usage_files
 from workers.usage_home import home, is_home
 from workers.usage_load import known_inputs, publish
 from workers.usage_periods import current_days, current_hours
+from workers.usage_pieces import sweep
 from workers.usage_run import Current, NeedsSpark, RunDied, RunFailed, RunFiles, run_job
 
 log = logs.get_logger("magnetar.worker")
@@ -53,6 +54,7 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
         hours += summary.get("hours", 0)
         if summary["run"] == Outcome.FAILED:
             raise Failed({**summary, **flushed})
+        sweep(renew)
         if not more:
             return {**summary, "hours": hours, **flushed}
 

@@ -64,6 +64,8 @@ def use(tenant: Tenant, hour: datetime, run_id: str = "run-1", topic: str = "ord
             **quantities,
         },
     )
+    for model in (UsageHour, UsageDetail):
+        model.unscoped.filter(hour=hour).update(run=run)
     UsagePartition.objects.update_or_create(
         hour=hour, defaults={"run": run, "checksum": "", "inputs": run_id, "rows": 1, "updated_at": hour + HOUR}
     )
@@ -79,6 +81,6 @@ def use_part(tenant: Tenant, hour: datetime, subscription: str, key: str, topic:
         topic=f"persistent://{tenant.name}/{topic}" if topic else "",
         subscription=subscription,
         key=key,
-        run=run_of("run-1", hour + HOUR),
+        run=UsagePartition.objects.get(hour=hour).run,
         **quantities,
     )
