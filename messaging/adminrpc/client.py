@@ -53,11 +53,12 @@ class _Broken(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _UnderWay:
-    """`connection`: which may be ended, so that another broker is asked; None: it is being made, or something is changed."""
+    """`connection` None: it is being made. `changes`: another broker is not asked in place of this one."""
 
     url: str
     since_s: float
     connection: http.client.HTTPConnection | None
+    changes: bool
 
 
 def _what_then(method: Method[R, A]) -> str:
@@ -101,6 +102,16 @@ class AdminRpc(TypedCalls):
         self._local = threading.local()
         self._lock = threading.Lock()
         self._under_way: set[_UnderWay] = set()
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Ends what is under way, from another thread, and for good: nobody waits for answers any more. What a broker that stands
+        still has not begun by then it never does."""
+        with self._lock:
+            self._given_up = True
+            for call in self._under_way:
+                if call.connection is not None:
+                    end_exchange(call.connection)
 
     def perform(self, method: Method[R, A], request: R) -> A:
         """One call. Raises the broker's error, or `NotReady` if the broker cannot be reached or does not answer in time."""
@@ -108,6 +119,8 @@ class AdminRpc(TypedCalls):
         try:
             status, content = self._exchange(method, body)
         except _Broken:
+            if self._given_up:
+                raise errors.NotReady(f"nobody waits for the answer to {method.name} any more") from None
             if not method.idempotent:
                 raise errors.NotReady(f"the connection to the broker was lost during {method.name}: {_what_then(method)}") from None
             try:
@@ -132,7 +145,7 @@ class AdminRpc(TypedCalls):
             return Standing.SILENT
         with self._lock:  # a connection whose call is over may be another call's next
             for call in self._under_way:
-                if call.url in silent and call.connection is not None:
+                if call.url in silent and call.connection is not None and not call.changes:
                     end_exchange(call.connection)
         return Standing.SILENT if self._is_silent(another, within_s) else Standing.ASKED_ANOTHER
 
@@ -144,8 +157,8 @@ class AdminRpc(TypedCalls):
         return bool(unanswered)
 
     @contextmanager
-    def _waiting(self, url: str, connection: http.client.HTTPConnection | None = None) -> Iterator[None]:
-        call = _UnderWay(url, time.monotonic(), connection)
+    def _waiting(self, url: str, connection: http.client.HTTPConnection | None = None, *, changes: bool = False) -> Iterator[None]:
+        call = _UnderWay(url, time.monotonic(), connection, changes)
         with self._lock:
             self._under_way.add(call)
         try:
@@ -171,7 +184,9 @@ class AdminRpc(TypedCalls):
         # A change goes on without its caller, to its end and to its record in the audit log.
         ending = caller.ending(partial(end_exchange, connection)) if method.long_read else nullcontext()
         try:
-            with ending, self._waiting(url, connection if method.changes_nothing else None):
+            with ending, self._waiting(url, connection, changes=not method.changes_nothing):
+                if self._given_up:
+                    raise http.client.HTTPException
                 connection.request("POST", f"/rpc/v1/{method.name}", body, headers)
                 response = connection.getresponse()
                 content = response.read(ANSWER_BYTES_MAX + 1)

@@ -8,6 +8,7 @@ arrives while a request is processed waits in a small buffer; a peer that sends 
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from messaging.http_server.tunnel import Tunnels
 from messaging.http_server.websocket import WebSocketProtocol
 
 HEAD_BYTES_MAX = 32 << 10  # request line and headers
+HAS_CLOSED = getattr(select, "POLLRDHUP", 0)  # of Linux; elsewhere it is seen only once it is read
 READ_BYTES_MAX = 16 << 10  # looked at at once, and of requests that come before the one before them is answered
 
 
@@ -58,6 +60,15 @@ class HttpProtocol(H11Protocol):
         self.bounds.slots.leave(self)
         self.bounds.unread.leave(self)
         super().connection_lost(exc)
+
+    def peer_left(self) -> bool:
+        """Whether the peer has closed its side, also where that is still to be read: a process that stood still reads a request
+        and learns only afterwards that nobody waits for the answer any more."""
+        if self.transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket"), HAS_CLOSED)
+        return bool(poll.poll(0))
 
     def give_way(self) -> None:
         """Another connection needs the place of this one."""
@@ -122,8 +133,10 @@ class HttpProtocol(H11Protocol):
     def handle_events(self) -> None:
         state = self.app_state
         state["full"] = self.bounds.slots.full
-        state["peer_certificate"] = self.peer_certificate  # copied into the scope of each request
+        state["peer_certificate"] = self.peer_certificate  # copied into the scope of each request, as the next
+        state["peer_left"] = self.peer_left
         super().handle_events()
+        del state["peer_left"]  # all connections share it, and it would keep this one
         self._look()
 
     def on_response_complete(self) -> None:

@@ -3,8 +3,12 @@ log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from messaging.adminrpc.delayed import DelayedChange, DelayedChanged, DelayedKeyChange, DelayedKeyChanged
 from messaging.adminrpc.methods import DELAYED_CHANGE, DELAYED_CHANGE_KEY
+from messaging.errors import NotReady
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants import broker
@@ -21,19 +25,20 @@ def change_delayed(actor: Actor, message: MessageId, deliver_at_ms: int | None) 
     """None: it is cancelled. Raises `NotFound`: there is no such delayed message; `Conflict`: a subscription had it;
     `QuotaExceeded`, `InvalidValue`, `NotReady`."""
     require(actor, Action.PRODUCE, topic_resource(message.topic))
-    answer = broker.rpc().call(
-        DELAYED_CHANGE,
-        DelayedChange(
-            topic=str(message.topic),
-            ledger_id=message.ledger_id,
-            entry_id=message.entry_id,
-            batch_index=message.batch_index,
-            deliver_at_ms=deliver_at_ms,
-        ),
-    )
+    named = f"{message.topic}/{message.ledger_id}:{message.entry_id}"
+    after: dict[str, object] = {"batch_index": message.batch_index, "deliver_at_ms": deliver_at_ms}
+    with _recorded_if_unknown(actor, message.topic, named, after):
+        answer = broker.rpc().call(
+            DELAYED_CHANGE,
+            DelayedChange(
+                topic=str(message.topic),
+                ledger_id=message.ledger_id,
+                entry_id=message.entry_id,
+                batch_index=message.batch_index,
+                deliver_at_ms=deliver_at_ms,
+            ),
+        )
     if not answer.already:
-        named = f"{message.topic}/{message.ledger_id}:{message.entry_id}"
-        after: dict[str, object] = {"batch_index": message.batch_index, "deliver_at_ms": deliver_at_ms}
         _record(actor, message.topic, named, answer.former_ms, after)
     return answer
 
@@ -47,15 +52,26 @@ def change_delayed_key(
     require(actor, Action.PRODUCE, topic_resource(topic))
     masks_of(actor, topic).check_filter(key=True, property_name="", text=False, path=())
     ledger_id, entry_id = after
-    answer = broker.rpc().call(
-        DELAYED_CHANGE_KEY,
-        DelayedKeyChange(
-            topic=str(topic), key=key, deliver_at_ms=deliver_at_ms, ledger_id=ledger_id, entry_id=entry_id, limit=limit
-        ),
-    )
+    with _recorded_if_unknown(actor, topic, str(topic), {"key": key, "deliver_at_ms": deliver_at_ms}):
+        answer = broker.rpc().call(
+            DELAYED_CHANGE_KEY,
+            DelayedKeyChange(
+                topic=str(topic), key=key, deliver_at_ms=deliver_at_ms, ledger_id=ledger_id, entry_id=entry_id, limit=limit
+            ),
+        )
     if answer.changed:
         _record(actor, topic, str(topic), None, {"key": key, "messages": answer.changed, "deliver_at_ms": deliver_at_ms})
     return answer
+
+
+@contextmanager
+def _recorded_if_unknown(actor: Actor, topic: TopicName, named: str, after: dict[str, object]) -> Iterator[None]:
+    """Where the broker did not say what became of it: what was asked, as it may have been done."""
+    try:
+        yield
+    except NotReady as error:
+        _record(actor, topic, named, None, {**after, "status": str(error.http_status)})
+        raise
 
 
 def _record(actor: Actor, topic: TopicName, named: str, former_ms: int | None, after: dict[str, object]) -> None:

@@ -49,6 +49,20 @@ def test_what_cannot_be_done_is_said(browse: Browse, broker: ConsoleBroker) -> N
         assert problem in text(owner, PAGE)
 
 
+def test_a_change_that_may_have_been_made_is_recorded_with_what_was_asked(browse: Browse, broker: ConsoleBroker) -> None:
+    """It was "delayed" with a status, and nobody could tell what had perhaps become of which messages."""
+    broker.real.add(TOPIC)
+    owner, fault = browse("owner"), broker.cut()
+    owner.post(PAGE, {"key": "red", "decision": "reschedule", "deliver_at": "2090-01-01 08:00"})
+    owner.post(PAGE, {"message": "7:3", "decision": "cancel"})
+    assert fault.fired
+    broker.mend()
+    one, other = AuditRecord.unscoped.filter(action__startswith="delayed").order_by("id")
+    assert one.after and other.after
+    assert (one.action, one.resource, one.after["key"], one.after["status"]) == ("delayed.reschedule", TOPIC, "red", "503")
+    assert (other.action, other.resource, other.after["status"]) == ("delayed.cancel", f"{TOPIC}/7:3", "503")
+
+
 def test_who_may_view_the_tenant_alone_sees_no_messages_and_no_buttons(browse: Browse, broker: ConsoleBroker) -> None:
     broker.real.add(TOPIC)
     broker.real.publish_messages(TOPIC, OutgoingMessage(b"x", key="red", deliver_at_ms=wall_ms() + HOUR_MS))

@@ -46,6 +46,12 @@ def peer_certificate(scope: Scope) -> Mapping[str, Any] | None:
     return certificate
 
 
+def peer_left(scope: Scope) -> bool:
+    """Whether nobody waits for the answer any more, as far as this machine knows (`http_server.protocol`)."""
+    look: Callable[[], bool] = scope.get("state", {}).get("peer_left", bool)
+    return look()
+
+
 def path_parts(scope: Scope) -> list[str]:
     """The parts of the path, each decoded separately, so that an encoded slash stays in its part. Raises `InvalidValue`."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()

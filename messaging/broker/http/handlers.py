@@ -22,6 +22,7 @@ from messaging.broker.http.asgi import (
     client_address,
     error_body,
     peer_certificate,
+    peer_left,
     read_body,
     while_connected,
 )
@@ -106,6 +107,9 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         raise InvalidValue(f"the request of {name} is not valid: {error}") from None
     if method != FEED_APPLY:  # may carry all of the control plane, whose size bounds it
         check(message)
+    # Whoever gave up on a broker that stood still was told so, and may have asked for it again since, or for the contrary.
+    if not method.changes_nothing and peer_left(request.scope):
+        raise NotReady(f"the caller left before {name} was begun, so nothing was done")
     handler = context.edge.methods[name]
     if principal.role == f"{SERVICE_ROLE_PREFIX}broker":
         handler = context.edge.own_methods.get(name, handler)

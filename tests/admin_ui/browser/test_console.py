@@ -188,3 +188,15 @@ def test_a_form_whose_answer_is_on_its_way_is_not_sent_again(visit: Callable[...
     sent[0].continue_()
     expect(page.get_by_text("2 entries skipped")).to_be_visible()
     assert broker.real.backlog(PLACED) == 7 and len(sent) == 1
+
+
+def test_what_has_the_focus_keeps_it_while_the_page_is_refreshed(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    """A redrive could not be paused by Tab and Enter: every three seconds the focus was gone, as on every page that looks again."""
+    broker.real.add(PLACED, "s")
+    page = visit("owner", f"{NAMESPACE}/topics/placed")
+    link = page.locator("#topic-stats").get_by_role("link", name="s", exact=True).first
+    link.focus()
+    for _ in range(2):  # the first one is shown once the second one comes
+        with page.expect_response(re.compile("/placed/detail")):
+            pass
+    expect(link).to_be_focused()

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import signal
+import socket
 from contextlib import closing
 from typing import Any
 
@@ -22,6 +23,7 @@ from messaging.errors import Conflict, NotReady
 from messaging.permissions.model import Principal
 from tests.support.brokers.http_edge import Edge, bound, running_edge
 from tests.support.brokers.storage_broker import publish
+from tests.support.waiting import eventually
 
 
 async def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
@@ -121,6 +123,16 @@ async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:
 
     await asyncio.to_thread(run)
     assert edge.rpc.calls[1] == ("topics.create", request)
+
+
+async def test_a_change_is_not_begun_for_somebody_who_left(edge: Edge) -> None:
+    """A broker that had stood still read it once it went on, and made a change of which its caller had said that it failed."""
+    for method, body in ((TOPICS_CREATE, b'{"topic": "persistent://acme/orders/c", "partitions": 2}'), (FEED_VERSION, b"{}")):
+        head = f"POST /rpc/v1/{method.name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {edge.identity}\r\n"
+        with socket.create_connection(("127.0.0.1", edge.listeners.rpc_port)) as caller:  # the loop stands still meanwhile
+            caller.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    await eventually(lambda: bool(edge.rpc.calls))
+    assert [name for name, _ in edge.rpc.calls] == [FEED_VERSION.name], "what only reads does no harm"
 
 
 @pytest.mark.parametrize("method", METHODS)

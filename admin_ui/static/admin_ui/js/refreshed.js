@@ -1,6 +1,7 @@
 // What htmx asks for again and again says when it could not be had: it fades, a notice above it says since when it is not of now, and both
 // go once it is. [data-as-of="id"] says as of when the element of that id is. A console that hangs is not waited for longer than WAIT_MS.
 // What has data-aside is no part of what the page shows: it says nothing of this.
+// Who stands on a link or a button of what is replaced stands on the same one of what comes.
 // A page that nobody sees asks for nothing, and for all of it at once when it is seen again; but work that has begun ("load delay") goes on.
 
 import { clock } from "./format.js";
@@ -65,3 +66,25 @@ document.addEventListener("htmx:afterRequest", (event) => {
 });
 
 for (const label of document.querySelectorAll("[data-as-of]")) told(document.getElementById(label.dataset.asOf));
+
+// Else the keyboard would begin at the top of the page again every few seconds.
+let stood = null; // what has the focus while something is replaced
+
+function nameOf(element) {
+  const given = [...element.form?.elements ?? []].filter(({ type, name }) => type === "hidden" && name !== "csrfmiddlewaretoken");
+  const own = ["id", "href", "name", "aria-label"].map((name) => element.getAttribute(name));
+  return [...own, element.type === "submit" ? element.value : "", ...given.map(({ value }) => value)].join("\n");
+}
+
+const alike = (tag, name) => [...document.getElementsByTagName(tag)].filter((element) => nameOf(element) === name);
+
+document.addEventListener("htmx:beforeSwap", () => {
+  const element = document.activeElement ?? document.body, name = nameOf(element);
+  stood = { element, name, place: alike(element.tagName, name).indexOf(element) };
+});
+
+document.addEventListener("htmx:afterSwap", () => {
+  if (!stood || stood.element.isConnected || document.activeElement !== document.body) return;
+  const found = alike(stood.element.tagName, stood.name);
+  (found[stood.place] ?? found[0])?.focus({ preventScroll: true });
+});

@@ -108,7 +108,7 @@ class Routing:
     async def _ask_while_it_answers(
         self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str, silent_s: float = SILENT_S
     ) -> Outcome:
-        """Until it has answered nothing for so long: it may have done what it was asked."""
+        """Until it has answered nothing for so long: it may have begun what it was asked."""
         silence = self._others.silence
         if silence.is_silent(place, silent_s):
             return self._no_answer(place)
@@ -119,6 +119,7 @@ class Routing:
             if asking.done():
                 return asking.result()
             silent = silent + 1 if silence.is_silent(place, silent_s) else 0
+        asking.cancel()  # so that it is not done once that broker goes on, when nobody knows of it
         return self._no_answer(place, may_be_done=not (method.idempotent or getattr(request, "dry_run", False)))
 
     def _no_answer(self, place: str, *, may_be_done: bool = False) -> NotReady:

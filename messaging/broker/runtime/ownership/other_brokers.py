@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from messaging.adminrpc.base import A, Method, R
@@ -51,13 +51,18 @@ class OtherBrokers:
                 return await self.perform(rpc_url, outcome, change, tenant, timeout_s)
 
     async def perform(self, rpc_url: str, method: Method[R, A], request: R, tenant: str, timeout_s: float = TIMEOUT_S) -> A:
-        """One call, whatever it answers: `UnderWay` too."""
+        """One call, whatever it answers: `UnderWay` too. Who is cancelled has given up: a broker that stands still does not do it
+        once it goes on."""
         async with self._turns.turn(tenant):
             self.silence.asked(rpc_url)
+            # Its connection is of this call alone: there is nothing to close when a broker or a thread ends.
+            token = partial(service_token, self._settings, "broker")
+            client = AdminRpc(lambda: rpc_url, token, timeout_s, self._tls, name_of=self._name_of)
             try:
-                answer = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, partial(self._call, rpc_url, method, request, timeout_s)
-                )
+                answer = await asyncio.get_running_loop().run_in_executor(self._threads, _call, client, method, request)
+            except asyncio.CancelledError:
+                client.give_up()
+                raise
             except NotReady:  # or it said so itself: the next answer tells
                 raise
             except MagnetarError:
@@ -66,15 +71,12 @@ class OtherBrokers:
             self.silence.answered(rpc_url)
             return answer
 
-    def _call(self, rpc_url: str, method: Method[R, A], request: R, timeout_s: float) -> A:
-        """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""
-        token = partial(service_token, self._settings, "broker")
-        client = AdminRpc(lambda: rpc_url, token, timeout_s, self._tls, name_of=self._name_of)
-        try:
-            return client.perform(method, request)
-        finally:
-            client.close()
-
     async def stop(self) -> None:
         """Calls under way go on to their end, or to their time-out; nobody waits for them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(client: AdminRpc, method: Method[R, A], request: R) -> A:
+    """Blocks."""
+    with closing(client):
+        return client.perform(method, request)

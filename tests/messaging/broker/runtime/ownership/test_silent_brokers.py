@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.methods import PROBLEMS_LIST, STATUS, TOPICS_LIST
 from messaging.adminrpc.problems import ProblemsList
 from messaging.adminrpc.topics import TopicsList
+from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S
 from messaging.broker.runtime.ownership.shared_member import SharedMember
 from messaging.broker.runtime.ownership.silence import FORGOTTEN_S, GIVEN_UP_S, SILENT_S, Silence
 from messaging.errors import NotReady
@@ -29,27 +33,47 @@ async def ask(broker: RunningBroker, method: Method[Any, Any], request: Request)
     return await asyncio.wait_for(broker.admin.methods[method.name](request), SOON_S)
 
 
-async def test_a_broker_that_hangs_costs_a_listing_a_second_and_is_named(tmp_path: Path, metadata_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:  # takes connections, and never answers
+@asynccontextmanager
+async def beside_one_that_hangs(tmp_path: Path, metadata_url: str) -> AsyncIterator[tuple[RunningBroker, socket.socket]]:
+    """It takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hanging:
         async with shared_broker(tmp_path, metadata_url, 1) as broker:
-            member = broker.service.owners
-            assert isinstance(member, SharedMember)
+            member, meta = broker.service.owners, broker.service.storage.meta
+            assert isinstance(member, SharedMember) and isinstance(meta, SqlMetaStore)
             (own,) = member.owners.sessions.values()
-            other = own.addresses | {"rpc_url": f"http://127.0.0.1:{hanging.getsockname()[1]}"}
-
-            meta = broker.service.storage.meta
-            assert isinstance(meta, SqlMetaStore)
-            await meta.ownership.open_session("hanging", other)
+            await meta.ownership.open_session(
+                "hanging", own.addresses | {"rpc_url": f"http://127.0.0.1:{hanging.getsockname()[1]}"}
+            )
             await member.look()
-            found = await ask(broker, PROBLEMS_LIST, EVERYTHING)
-            assert found.unreachable == ["hanging"]
-            with pytest.raises(NotReady, match="hanging did not answer"):
-                found.whole()
+            yield broker, hanging
+
+
+async def test_a_broker_that_hangs_costs_a_listing_a_second_and_is_named(tmp_path: Path, metadata_url: str) -> None:
+    async with beside_one_that_hangs(tmp_path, metadata_url) as (broker, _):
+        found = await ask(broker, PROBLEMS_LIST, EVERYTHING)
+        assert found.unreachable == ["hanging"]
+        with pytest.raises(NotReady, match="hanging did not answer"):
+            found.whole()
+        with pytest.raises(NotReady, match="broker hanging does not answer"):
+            await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))
+        for request in (BrokerAsked(broker_id="hanging"), BrokerAsked(broker_id="hanging")):
             with pytest.raises(NotReady, match="broker hanging does not answer"):
-                await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))
-            for request in (BrokerAsked(broker_id="hanging"), BrokerAsked(broker_id="hanging")):
-                with pytest.raises(NotReady, match="broker hanging does not answer"):
-                    await ask(broker, STATUS, request)
+                await ask(broker, STATUS, request)
+
+
+async def test_what_was_given_up_is_ended(tmp_path: Path, metadata_url: str) -> None:
+    """So that a broker which goes on sees that nobody waits for it any more. It kept the connection for as long as a call takes."""
+
+    def heard(hanging: socket.socket) -> bytes:
+        connection, _ = hanging.accept()
+        with connection:
+            connection.settimeout(TIMEOUT_S - GIVEN_UP_S - 1)
+            return b"".join(iter(partial(connection.recv, 1 << 16), b""))
+
+    async with beside_one_that_hangs(tmp_path, metadata_url) as (broker, hanging):
+        with pytest.raises(NotReady, match="broker hanging does not answer"):
+            await ask(broker, STATUS, BrokerAsked(broker_id="hanging"))
+        assert b"POST /rpc/v1/status" in await asyncio.to_thread(heard, hanging)
 
 
 def test_whoever_answers_anything_is_not_silent() -> None:
