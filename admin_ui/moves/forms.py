@@ -131,6 +131,13 @@ class ResetForm(forms.Form):
         return gettext("It continues with {target}.").format(target=dict(_TARGETS)[to])
 
     @property
+    def no_message(self) -> str:
+        """The same where no message has the id that was given."""
+        return gettext(
+            "There is no message {position}. It continues with the first one behind that, kept or still to be published."
+        ).format(position=self.position)
+
+    @property
     def position(self) -> str:
         """ "" for a time."""
         to = str(self.cleaned_data["to"])

@@ -121,7 +121,7 @@ def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, top
         gettext("Replay") if replays else gettext("Reset"),
         act,
         lambda answer: gettext("Subscription {subscription} was reset. {undo}").format(subscription=subscription, undo=_undo()),
-        lambda answer: [form.target, *effect_of(answer, resets=True)],
+        lambda answer: [form.no_message if answer.no_message else form.target, *effect_of(answer, resets=True)],
         [_undo()],
     )
     intro = (

@@ -114,7 +114,8 @@ class SubscriptionMoved(Answer, kw_only=True):
     was created and after it was deleted. Of the first `MOVED_SHOWN` partitions; the counts are of all. `backlog_entries`: not
     acknowledged before. `skipped_entries`: of those, never delivered any more. `again_entries`: acknowledged before, at least in
     part, and delivered again. `consumers`: connected before. `acknowledged`: of those of `moved` that had something acknowledged
-    behind their position. `refused`: why it is not done on others."""
+    behind their position. `refused`: why it is not done on others. `no_message`: there is none at the position that a reset names,
+    so that it continues with what is behind that."""
 
     moved: dict[str, tuple[str, str]] = {}
     backlog_entries: int = 0
@@ -123,6 +124,7 @@ class SubscriptionMoved(Answer, kw_only=True):
     consumers: int = 0
     acknowledged: dict[str, AcksBefore] = {}
     refused: Refused | None = None
+    no_message: bool = False
 
 
 class DeadLetterPolicySet(Request, kw_only=True):

@@ -91,6 +91,18 @@ def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse
     assert list(record.before) == list(record.after) == [PLACED]
 
 
+def test_a_reset_to_a_message_that_there_is_not_says_so(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    client.post(f"{PAGE}/clear", {"confirm": "s"})
+    ledger_id, last = map(int, four.real.mark_delete(PLACED, "s").split(":"))
+    for message_id, there in ((f"{ledger_id}:{last}", True), (f"{ledger_id}:{last + 1}", False), (f"{ledger_id + 9}:0", False)):
+        told = client.post(f"{PAGE}/reset", {"to": "message", "message_id": message_id}).content.decode()
+        assert (f"It continues with message {message_id}." in told) is there
+        assert (f"There is no message {message_id}." in told) is not there
+    for to in ("earliest", "latest"):
+        assert "There is no message" not in client.post(f"{PAGE}/reset", {"to": to}).content.decode()
+
+
 def shown(page: str) -> dict[str, str]:
     """What a page sends when it is confirmed."""
     return dict(re.findall(r'type="hidden" name="(entries|seen|up_to|confirmed)" value="([^"]*)"', page))

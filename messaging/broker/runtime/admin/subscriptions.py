@@ -164,19 +164,24 @@ class SubscriptionHandlers:
         acknowledged = ranges_of_text(request.acknowledged)
         if request.until_ms is not None:
             return await self._replay(request, request.until_ms)
+        found = list[bool]()
 
         async def plan(topic: Topic, subscription: Subscription) -> Position:
             if request.timestamp_ms is not None:
                 return await topic.entries.mark_delete_at_time(request.timestamp_ms)
             if request.ledger_id is None or request.entry_id is None:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
+            if 0 <= request.ledger_id < _LATEST:  # else it is none, but the beginning or the end
+                found.append(topic.ledger_list.holds(Position(request.ledger_id, request.entry_id)))
             entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
             return topic.ledger_list.mark_for(EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id))
 
         async def reset(topic: Topic, subscription: Subscription, target: Position) -> None:
             await topic.subscriptions.seek(subscription, SeekTarget(target, acknowledged=acknowledged))
 
-        return await self._move_each(request, plan, reset, forgets=True, acknowledged=acknowledged)
+        answer = await self._move_each(request, plan, reset, forgets=True, acknowledged=acknowledged)
+        answer.no_message = bool(found) and not any(found)
+        return answer
 
     async def _replay(self, request: SubscriptionReset, until_ms: int) -> SubscriptionMoved:
         from_ms = request.timestamp_ms
