@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 
 from admin_ui.addresses import full_name
 from admin_ui.permissions import CONSOLE
@@ -23,7 +23,9 @@ from admin_ui.sign_in import activity
 from admin_ui.time_zones import in_zone_of
 from admin_ui.translation.texts import gettext, gettext_lazy
 from messaging.caller import current_caller
+from messaging.errors import InvalidName
 from messaging.permissions.model import NOTHING, Action, Resource
+from messaging.protocol.names import parse_topic
 from tenants.access import Actor, actor_of_user, sees
 from tenants.actions.lasting import end_of_right
 from tenants.broker import ANSWER_S as READ_S
@@ -105,7 +107,7 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
     if user is None:
         return SIGNED_OUT
     action = CONSOLE.get(("WEBSOCKET", name))
-    resource = resource_of(scope["url_route"]["kwargs"])
+    resource = _resource_of_websocket(scope)
     actor = actor_of_user(user)
     if action is None or actor.lacks_second_factor(resource.tenant) or not actor.may(action, resource):
         return NOT_VISIBLE
@@ -115,7 +117,28 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
 
 def websocket_right_ends(scope: dict[str, Any], name: str) -> datetime | None:
     """When the right by which the WebSocket of this scope continues ends by itself; None: it does not. Blocks."""
-    return end_of_right(actor_of_user(scope["user"]), CONSOLE["WEBSOCKET", name], resource_of(scope["url_route"]["kwargs"]))
+    return end_of_right(actor_of_user(scope["user"]), CONSOLE["WEBSOCKET", name], _resource_of_websocket(scope))
+
+
+def may_open(actor: Actor, address: str) -> bool:
+    """Whether a link to this path of the console leads to a page that is not refused; True for what is no page of it."""
+    try:
+        match = resolve(urlsplit(address).path)
+    except Resolver404:
+        return True
+    action = CONSOLE.get(("GET", match.view_name), Action.PUBLIC)
+    return action is Action.PUBLIC or actor.may(action, resource_of(match.kwargs))
+
+
+def _resource_of_websocket(scope: dict[str, Any]) -> Resource:
+    """Of one that is about a single topic that topic, else the namespace."""
+    resource = resource_of(scope["url_route"]["kwargs"])
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("topic", [""])[0]
+    try:
+        topic = parse_topic(asked)
+    except InvalidName:
+        return resource
+    return resource._replace(topic=str(topic)) if str(topic.namespace) == resource.namespace else resource
 
 
 def resource_of(kwargs: dict[str, Any]) -> Resource:

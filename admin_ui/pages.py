@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from admin_ui.access import ConsoleRequest
+from admin_ui.access import ConsoleRequest, resource_of
 from admin_ui.time_zones import chosen_zone
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext
@@ -30,7 +30,8 @@ THEMES = ("light", "dark")
 @dataclass
 class Navigation:
     """What the side shows. `here` is the entry that is marked; `namespaces` are local names. `may` are the actions that the user
-    has in the whole tenant, `may_here` those in the namespace: what leads to a refusal is not offered."""
+    has in the whole tenant, `may_here` those in the namespace, on the page of a topic on that topic: what leads to a refusal is not
+    offered. `sees_namespace`: whether the page of the namespace is theirs to read."""
 
     here: str
     superuser: bool
@@ -39,6 +40,7 @@ class Navigation:
     may_here: frozenset[str] = frozenset()
     tenant: str = ""
     namespace: str = ""
+    sees_namespace: bool = False
     namespaces: list[str] = field(default_factory=list)
     more_namespaces: int = 0
 
@@ -48,7 +50,10 @@ def navigation(request: ConsoleRequest, entry: str, tenant: str = "", namespace:
     nav = Navigation(entry, actor.may(Action.SUPERUSER), tenant=tenant, namespace=namespace)
     if tenant:
         nav.may = frozenset(action for action in OF_TENANT if actor.may(action, Resource(tenant)))
-        here = Resource(tenant, f"{tenant}/{namespace}")
+        here = Resource(tenant, f"{tenant}/{namespace}" if namespace else "")
+        nav.sees_namespace = bool(namespace) and actor.may(Action.NAMESPACE_READ, here)
+        if request.resolver_match is not None and (asked := resource_of(request.resolver_match.kwargs)).namespace == here.namespace:
+            here = asked
         nav.may_here = frozenset(action for action in OF_TENANT if actor.may(action, here)) if namespace else nav.may
         nav.may_administer = Action.TENANT_ADMIN in nav.may
         if actor.may(Action.TENANT_SEE, Resource(tenant)):
@@ -60,7 +65,7 @@ def navigation(request: ConsoleRequest, entry: str, tenant: str = "", namespace:
                     rows = rows.filter(name__in=names)
                 nav.namespaces = [name.partition("/")[2] for name in rows[:NAMESPACES_IN_SIDE]]
                 nav.more_namespaces = max(0, rows.count() - NAMESPACES_IN_SIDE) if len(nav.namespaces) == NAMESPACES_IN_SIDE else 0
-        if namespace and namespace not in nav.namespaces:
+        if nav.sees_namespace and namespace not in nav.namespaces:
             nav.namespaces.append(namespace)
     return nav
 
@@ -79,6 +84,9 @@ def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, 
     """The page. Nothing of the console is kept by caches: a page that was shown to one person is not for the next."""
     match = request.resolver_match
     away = worker_away(match.url_name or "") if nav is not None and match is not None and template.startswith("pages/") else {}
+    if nav is not None and nav.namespace and not nav.sees_namespace and "crumbs" in context:
+        closed = reverse("console:namespace", args=[nav.tenant, nav.namespace])
+        context["crumbs"] = [(label, "" if url == closed else url) for label, url in context["crumbs"]]
     full = {"nav": nav, "theme": theme_of(request), "time_zone": chosen_zone(request), **away, **context}
     response = render(request, f"admin_ui/{template}", full, status=status)
     response["Cache-Control"] = "no-store"

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from admin_ui import broker
-from admin_ui.access import ConsoleRequest
+from admin_ui.access import ConsoleRequest, may_open
 from admin_ui.addresses import short_name
 from admin_ui.docs_site.search import search
 from admin_ui.jump.places import (
@@ -178,7 +178,7 @@ class Finder:
 
     def _views(self) -> Iterator[Entry]:
         views = views_of(self.request.actor, self.request.user, self.words)
-        for view in islice(views, OF_A_KIND_MAX):
+        for view in islice((view for view in views if may_open(self.request.actor, view.address)), OF_A_KIND_MAX):
             whose = "{view}" if view.owner_id == self.request.user.pk else gettext("{view} by {owner}")
             yield {"label": whose.format(view=view.name, owner=view.owner.username), "kind": "view", "url": view.address}
 

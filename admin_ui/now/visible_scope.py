@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from admin_ui.own_topics import topic_scopes
 from messaging.adminrpc.problems import ProblemsList
 from messaging.permissions.model import Action, Resource
 from tenants.access import Actor
@@ -18,13 +19,14 @@ TENANTS_MAX, NAMESPACES_MAX = 1_000, 1_000  # in one question to the broker
 class VisibleScope(NamedTuple):
     """`tenants`: whole ones; `namespaces` (tenant/namespace): single ones of others. `everywhere`: those of administrators of the
     platform, who are told of all but those in `closed`. `left_out`: how many tenants and namespaces are more than one question may
-    be about."""
+    be about. `in_part`: tenants of which nothing is asked, and of which the person may see single topics."""
 
     everywhere: bool
     tenants: list[str]
     namespaces: list[str]
     left_out: int = 0
     closed: Sequence[str] = ()
+    in_part: Sequence[str] = ()
 
     def question(self, problems_max: int) -> ProblemsList | None:
         """None: about nothing."""
@@ -60,4 +62,5 @@ def scope_within(actor: Actor, names: Iterable[str]) -> VisibleScope:
         actor.grants.read_namespaces([name for _, name in listed])
         single = [name for tenant, name in listed if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
     left_out = max(0, len(whole) - TENANTS_MAX) + max(0, len(single) - NAMESPACES_MAX)
-    return VisibleScope(False, whole[:TENANTS_MAX], single[:NAMESPACES_MAX], left_out)
+    in_part = [name for name in sorted(others) if topic_scopes(actor, name)]
+    return VisibleScope(False, whole[:TENANTS_MAX], single[:NAMESPACES_MAX], left_out, in_part=in_part)

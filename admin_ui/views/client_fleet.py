@@ -20,7 +20,9 @@ from messaging.adminrpc.clients import ClientConnection, ClientsList
 from messaging.adminrpc.methods import CLIENTS_LIST
 from messaging.errors import InvalidName
 from messaging.limits.sizes import TOPIC_BYTES_MAX
+from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import parse_topic
+from tenants.access import Actor
 
 LISTED_MAX = 2_000  # connections from which a page is made; a filter finds the others
 LIBRARIES_SHOWN = 20
@@ -39,7 +41,7 @@ _ORDERS = {"address": "address", "client": "client", "role": "role", "producers"
 
 
 class ClientTopic(NamedTuple):
-    """`disconnect`: an address, "" without the address of the client."""
+    """`disconnect`: an address, "" without the address of the client, and for who may not disconnect it."""
 
     local: str
     url: str
@@ -90,7 +92,7 @@ def _show(request: ConsoleRequest, nav: Navigation, tenant: str, **context: Any)
         told=told,
         away=sentence(away),
         listed=listed,
-        rows=[_row(row) for row in listed.rows],
+        rows=[_row(row, request.actor) for row in listed.rows],
         unlisted=max(0, told.total - len(told.rows)) if told else 0,
         libraries=libraries[:LIBRARIES_SHOWN],
         more_libraries=max(0, len(libraries) - LIBRARIES_SHOWN),
@@ -109,18 +111,19 @@ def _libraries(counted: Mapping[str, int]) -> list[LibraryRow]:
     return sorted(rows, key=lambda row: (not row.library.problems, -row.connections, row.client))
 
 
-def _row(row: ClientConnection) -> ClientRow:
+def _row(row: ClientConnection, actor: Actor) -> ClientRow:
     since = datetime.fromtimestamp(row.connected_ms / 1000, UTC) if row.connected_ms else None
-    topics = [_topic(name, row.address) for name in row.topics]
+    topics = [_topic(name, row.address, actor) for name in row.topics]
     shown = [topic for topic in topics if topic is not None]
     return ClientRow(row, library_of(row.client), since, shown, max(0, row.producers + row.consumers - len(shown)))
 
 
-def _topic(name: str, address: str) -> ClientTopic | None:
+def _topic(name: str, address: str, actor: Actor) -> ClientTopic | None:
     try:
         topic = parse_topic(name)
     except InvalidName:
         return None
     place = [topic.tenant, str(topic.namespace).partition("/")[2], short_name(name)]
-    disconnect = f"{reverse('console:topic_disconnect', args=place)}?address={address}" if address else ""
+    may = bool(address) and actor.may(Action.OPERATE, Resource(topic.tenant, str(topic.namespace), name))
+    disconnect = f"{reverse('console:topic_disconnect', args=place)}?address={address}" if may else ""
     return ClientTopic(place[2], reverse("console:topic", args=place), disconnect)

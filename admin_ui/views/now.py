@@ -56,6 +56,7 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "looked_ms": found.looked_ms if found and found.looked_ms and found.at_ms - found.looked_ms > LATE_S * 1000 else None,
         "unknown_topics": found.unknown_topics if found else 0,
         "left_out": scope.left_out,
+        "in_part": scope.in_part,
         "unkept": found.beyond if found else 0,
         "alerts_at": alerts_at,
         "first_step": None if problems or away else first_step(request.actor),

@@ -13,6 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
+from admin_ui.own_topics import own_topics
 from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
 from admin_ui.translation.figures import exact
@@ -22,6 +23,7 @@ from admin_ui.views.audit import audit_rows
 from admin_ui.views.recycled import kept_for
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
+from tenants.access import Actor
 from tenants.actions.labels import set_labels
 from tenants.actions.language import set_language
 from tenants.actions.policy_views import levels_of_namespace
@@ -35,6 +37,12 @@ from tenants.visible import visible_tenants
 
 KEYS_SHOWN, RECORDS_SHOWN = 5, 12
 MEMBERS_SHOWN = 20
+# What the list of tenants counts, of those in which one may see all of it.
+COUNTED: tuple[tuple[type[Namespace] | type[Key] | type[Membership], Action], ...] = (
+    (Namespace, Action.NAMESPACE_READ),
+    (Key, Action.KEY_ADMIN),
+    (Membership, Action.TENANT_READ),
+)
 
 TENANT_COLUMNS = (
     Column("name", gettext_lazy("Tenant"), ("name",)),
@@ -62,14 +70,15 @@ def tenants(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         listed = list_rows(request.GET, visible_tenants(request.actor), TENANT_COLUMNS, searched=("name",))
         shown = [row.name for row in listed.rows]
-        namespaces, keys, members = (_counts(model, shown) for model in (Namespace, Key, Membership))
+        request.actor.grants.read_tenants(shown)
+        namespaces, keys, members = (_counts(model, _whole(request.actor, action, shown)) for model, action in COUNTED)
         found = [
             {
                 "name": row.name,
                 "url": reverse("console:tenant", args=[row.name]),
-                "namespaces": namespaces.get(row.name, 0),
-                "keys": keys.get(row.name, 0),
-                "members": members.get(row.name, 0),
+                "namespaces": namespaces.get(row.name),
+                "keys": keys.get(row.name),
+                "members": members.get(row.name),
                 "created_at": row.created_at,
             }
             for row in listed.rows
@@ -79,7 +88,13 @@ def tenants(request: ConsoleRequest) -> HttpResponse:
 
 def _counts(model: type[Namespace] | type[Key] | type[Membership], tenants: list[str]) -> dict[str, int]:
     """tenant -> how many rows of `model` it has; one query each, as one over all three would multiply them."""
-    return dict(model.objects.filter(tenant__in=tenants).order_by().values_list("tenant").annotate(Count("pk")))
+    return dict.fromkeys(tenants, 0) | dict(
+        model.objects.filter(tenant__in=tenants).order_by().values_list("tenant").annotate(Count("pk"))
+    )
+
+
+def _whole(actor: Actor, action: Action, tenants: list[str]) -> list[str]:
+    return [tenant for tenant in tenants if actor.may(action, Resource(tenant))]
 
 
 @page
@@ -115,6 +130,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(),
         namespaces=namespaces,
         listed=listed,
+        own=None if namespaces or listed.words else own_topics(request.actor, tenant),
         labels=sorted(Tenant.objects.get().labels.items()),
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),

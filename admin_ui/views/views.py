@@ -8,7 +8,7 @@ from django import forms
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import Resolver404, resolve, reverse
 
-from admin_ui.access import ConsoleRequest, page
+from admin_ui.access import ConsoleRequest, may_open, page
 from admin_ui.pages import add_error, navigation, show, show_error, show_message
 from admin_ui.permissions import CONSOLE
 from admin_ui.translation.texts import gettext
@@ -53,7 +53,7 @@ def views(request: ConsoleRequest) -> HttpResponse:
         "pages/views.html",
         navigation(request, "account"),
         own=[row for row in rows if row.owner_id == request.user.pk],
-        shared=[row for row in rows if row.owner_id != request.user.pk],
+        shared=[row for row in rows if row.owner_id != request.user.pk and may_open(request.actor, row.address)],
     )
 
 
