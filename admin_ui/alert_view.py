@@ -13,10 +13,18 @@ KINDS = tuple((kind, lazily_said(sentences.KINDS[kind])) for kind in AlertRule.K
 
 
 def shown(rule: AlertRule) -> dict[str, Any]:
-    """`topics`: of a pattern, (local name, value, whether it fires), those that fire first."""
-    topics = [(name.rpartition("/")[2], stands.value, stands.firing) for name, stands in rule.by_topic]
+    """`topics`: of a pattern, (local name, value, whether it fires), those that fire first. `value`: of a pattern the greatest that
+    is known. A value that the last look could not find out is None."""
+    blind = bool(rule.problem) and not any(stands.unknown for _, stands in rule.by_topic)  # nothing at all could be looked at
+    topics = [
+        (name.rpartition("/")[2], None if blind or stands.unknown else stands.value, stands.firing)
+        for name, stands in rule.by_topic
+    ]
+    known = [value for _, value, _ in topics if value is not None]
     return {
         "rule": rule,
+        "value": max(known, default=None) if rule.problem else rule.value,
+        "blind": blind,
         "kind": dict(KINDS)[AlertRule.Kind(rule.kind)],
         "partitions": rule.by_partition[:PARTITIONS_SHOWN],
         "topics": topics[:TOPICS_SHOWN],

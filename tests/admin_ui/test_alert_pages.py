@@ -80,6 +80,19 @@ def test_a_rule_with_a_pattern_has_a_page_where_it_is_changed_and_silenced(world
     say(NOW, TenantRef("acme", rule.tenant_uid), "key_expires", "k", "A key expires", "soon")
     at = f"{PAGE}/{rule.id}"
     assert f'href="{at}"' in text(owner, PAGE) and "Firing" in text(owner, PAGE)
+    rule.problem = "broker-2 did not answer"
+    rule.save()
+    page = text(owner, at)
+    assert page.count('value">unknown<') == 3 and ">quiet<" not in page, "what it was is not what it is"
+    assert 'value">unknown' in text(owner, PAGE) and 'value">12' not in text(owner, PAGE)
+    assert "Firing" in text(owner, PAGE), "it is not known to be over"
+    rule.topics["persistent://acme/orders/pay-b"]["unknown"] = True
+    rule.save()
+    page = text(owner, at)
+    assert page.count('value">unknown<') == 1 and page.count('value">3<') == 2, "the other one was looked at"
+    rule.topics["persistent://acme/orders/pay-b"]["unknown"] = False
+    rule.problem = ""
+    rule.save()
     page = text(owner, at)
     assert page.index(">pay-b<") < page.index(">pay-a<"), "those that fire come first"
     assert "It fired: pay-b" in page and "A key expires" not in page

@@ -6,7 +6,7 @@ import base64
 import json
 from contextlib import suppress
 from datetime import date
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -129,6 +129,7 @@ def test_a_broker_that_is_away_leaves_a_pattern_as_it_was(environment: Environme
     assert look(environment, 1)["problems"] == 1
     row = AlertRule.unscoped.get()
     assert row.firing and row.problem and row.topics
+    assert not any(standing.unknown for _, standing in row.by_topic), "not one of them in particular"
     broker.mend()
     look(environment, 2)
     assert AlertRule.unscoped.get().problem == "" and len(said()) == 1
@@ -193,6 +194,29 @@ def test_a_topic_that_fails_holds_up_no_other_way_and_is_tried_again(
     deliver(environment, notice, 2)
     notice.refresh_from_db()
     assert "does not exist" in notice.delivered["topic"], "trying again would not help"
+
+
+def test_a_topic_whose_broker_is_away_is_tried_after_every_other_way(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told of trouble by webhook is not told later because the broker of the topic stands still."""
+    order: list[str] = []
+
+    def published(_: object) -> NoReturn:
+        order.append("topic")
+        raise NotReady("the broker is busy")
+
+    broker.divert(MESSAGES_PUBLISH, published)
+
+    def called(*_: object) -> int:
+        order.append("webhook")
+        return 200
+
+    monkeypatch.setattr(webhooks, "post", called)
+    notice = noticed(clock, topic=f"{N}/notices", webhook_url="https://hook.example/")
+    with pytest.raises(NotReady):
+        send_notice(environment, "t", lambda **_: None, notice.id)
+    assert order == ["webhook", "topic"]
 
 
 def _raise(error: Exception) -> None:

@@ -101,7 +101,7 @@ def _look_at_pattern(environment: Environment, rule: AlertRule, figures: TopicSt
             reading, partitions = _read(rule, figures.at(topic), stood.counter, stood.partitions)
         except MagnetarError as error:
             problem = problem or error.message
-            after[topic] = stood
+            after[topic] = msgspec.structs.replace(stood, unknown=True)
             continue
         above_since = datetime.fromtimestamp(stood.above_since_ms / 1000, UTC) if stood.above_since_ms is not None else None
         standing = judge(

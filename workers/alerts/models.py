@@ -38,13 +38,15 @@ class NotificationTarget(OfTenant):
 
 
 class TopicStanding(msgspec.Struct, kw_only=True):
-    """Where one topic of a pattern stands. `partitions` as those of a rule."""
+    """Where one topic of a pattern stands. `partitions` as those of a rule. `unknown`: it could not be looked at, and this
+    is how it stood before."""
 
     value: int = 0
     counter: int | None = None
     partitions: dict[str, list[int | None]] = {}
     above_since_ms: int | None = None
     firing: bool = False
+    unknown: bool = False
 
 
 class AlertRule(OfTenant):

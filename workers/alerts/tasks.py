@@ -108,7 +108,8 @@ def turn_of(notice: str) -> Turn:
 
 @platform_scope()
 def send_notice(environment: Environment, task_id: str, renew: Renew, notice: str) -> dict[str, Any]:
-    """Each channel once; what fails is tried again, what is not allowed is not, and none waits for another. Raises `NotReady`."""
+    """Each channel once; what fails is tried again, what is not allowed is not, and none waits for another. The topic comes last:
+    what is wrong may be the broker that has it. Raises `NotReady`."""
     row = Notice.objects.filter(id=notice).first()
     target = NotificationTarget.objects.filter(tenant_uid=row.tenant_uid).first() if row else None
     mail_to = sorted({*(row.mail_to if row else ()), *(target.mail_to if target else ())})
@@ -118,10 +119,10 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
     channels: list[tuple[str, Callable[[], str]]] = []
     if mail_to:
         channels.append(("mail", lambda: _mail(environment, mail_to, row)))
-    if target and target.topic:
-        channels.append(("topic", lambda: _publish(environment, target, row)))
     if target and target.webhook_url:
         channels.append(("webhook", lambda: _call(environment, target, row)))
+    if target and target.topic:
+        channels.append(("topic", lambda: _publish(environment, target, row)))
     for channel, send in channels:
         if channel in row.delivered:
             continue
