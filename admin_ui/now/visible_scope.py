@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from admin_ui.own_topics import topic_scopes
+from admin_ui.topics_of_member import topic_scopes
 from messaging.adminrpc.problems import ProblemsList
 from messaging.permissions.model import Action, Resource
 from tenants.access import Actor

@@ -13,9 +13,9 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.form_pages import carried_out, confirm_page
 from admin_ui.forms import LabelsForm, LanguageForm, TenantForm
 from admin_ui.key_view import key_view
-from admin_ui.own_topics import own_topics
 from admin_ui.pages import add_error, crumbs, navigation, show, show_message
 from admin_ui.row_list import Column, list_rows
+from admin_ui.topics_of_member import topics_of_member
 from admin_ui.translation.figures import exact
 from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
@@ -130,7 +130,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(),
         namespaces=namespaces,
         listed=listed,
-        own=None if namespaces or listed.words else own_topics(request.actor, tenant),
+        own=None if namespaces or listed.words else topics_of_member(request.actor, tenant),
         labels=sorted(Tenant.objects.get().labels.items()),
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),

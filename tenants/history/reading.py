@@ -24,6 +24,7 @@ MINUTES_KEPT_MS = 49 * HOUR_MS  # a day, and the day before it to compare it wit
 HOURS_KEPT_MS = 38 * DAY_MS  # 30 days, and a week before them
 STEPS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS)
 CELLS_MAX = 750
+PARTITIONS_TRIED = 64  # the first: whether something was heard of one of them says that a topic is partitioned
 GONE_MS = HOUR_MS  # after the last that was heard of a broker, it is taken to carry nothing where others are
 
 
@@ -64,14 +65,19 @@ def read(subject: Subject, from_ms: int, until_ms: int, step_ms: int) -> list[Ce
             hours = ((point.until_ms - 1) // HOUR_MS * HOUR_MS for point in own)
             covered = without(covered, [(hour, point.until_ms) for hour, point in zip(hours, own, strict=True)])
         sources.append(Source(own, covered))
-    if subject.topic and not _is_whole(subject.topic, brokers):
+    if subject.topic and not _is_partitioned(subject, brokers) and any(source.points for source in sources):
         return cells_of(sources, _all_cover(sources), from_ms, until_ms, step_ms)
     return _of_many(brokers, sources, from_ms, until_ms, step_ms)
 
 
-def _is_whole(topic: str, brokers: Sequence[str]) -> bool:
-    """Whether each broker has a part of it: a topic is at one at a time, a partitioned one may be at all."""
-    return len(brokers) > 1 and not topic.rpartition("-partition-")[2].isdecimal()
+def _is_partitioned(subject: Subject, brokers: Sequence[str]) -> bool:
+    """Whether each broker may have a part of it at the same time. A topic is at one of them at a time: what it held where it was is
+    not added to what it holds where it is."""
+    if len(brokers) == 1:
+        return False
+    partitions = (f"{subject.topic}-partition-{index}" for index in range(PARTITIONS_TRIED))
+    keys = [series_key(subject.tenant_uid, subject.namespace, one, "", broker_id) for one in partitions for broker_id in brokers]
+    return HistorySeries.objects.filter(key__in=keys).exists()
 
 
 def _all_cover(sources: Sequence[Source]) -> list[Span]:

@@ -19,16 +19,16 @@ from tenants.access import Actor
 SEARCHED_MAX = 100  # names in which the longest part of the pattern occurs
 
 
-class OwnTopic(NamedTuple):
+class MemberTopic(NamedTuple):
     name: str
     url: str
 
 
-class OwnTopics(NamedTuple):
+class MemberTopics(NamedTuple):
     """`scopes`, in words: where the roles hold. `more`: there may be further topics. `away`: why they are not known."""
 
     scopes: list[str]
-    topics: list[OwnTopic]
+    topics: list[MemberTopic]
     more: bool = False
     away: str = ""
 
@@ -44,7 +44,7 @@ def topic_scopes(actor: Actor, tenant: str) -> list[Scope]:
     return found
 
 
-def own_topics(actor: Actor, tenant: str) -> OwnTopics | None:
+def topics_of_member(actor: Actor, tenant: str) -> MemberTopics | None:
     """None for somebody of whom there are none. Asks the brokers."""
     scopes = topic_scopes(actor, tenant)
     if not scopes:
@@ -59,7 +59,7 @@ def own_topics(actor: Actor, tenant: str) -> OwnTopics | None:
         if found is not None:
             more = more or len(found.topics) >= SEARCHED_MAX
             names.update(name for name in found.topics if actor.may(Action.NAMESPACE_READ, _resource(name)))
-    return OwnTopics([said(str(scope)) for scope in scopes], [_topic(name) for name in sorted(names)], more, sentence(away))
+    return MemberTopics([said(str(scope)) for scope in scopes], [_topic(name) for name in sorted(names)], more, sentence(away))
 
 
 def _resource(name: str) -> Resource:
@@ -67,8 +67,8 @@ def _resource(name: str) -> Resource:
     return Resource(topic.tenant, str(topic.namespace), name)
 
 
-def _topic(name: str) -> OwnTopic:
+def _topic(name: str) -> MemberTopic:
     topic = parse_topic(name)
     namespace = str(topic.namespace).partition("/")[2]
     short = short_name(name)
-    return OwnTopic(f"{namespace}/{short}", reverse("console:topic", args=[topic.tenant, namespace, short]))
+    return MemberTopic(f"{namespace}/{short}", reverse("console:topic", args=[topic.tenant, namespace, short]))
