@@ -40,7 +40,8 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
         try:
             user.full_clean()
         except ValidationError as error:
-            raise InvalidValue(f"name {username[:80]!r}: {' '.join(error.messages)}") from None
+            why = " ".join(error.messages)
+            raise InvalidValue(f"name {username[:80]!r}: {why}") from None
         user.save()
         changing.audit("person.create", "", username, after={"superuser": superuser})
     return user
@@ -160,4 +161,5 @@ def check_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        raise InvalidValue(f"the password is not accepted: {' '.join(error.messages)}") from None
+        why = " ".join(error.messages)
+        raise InvalidValue(f"the password is not accepted: {why}") from None

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import translation
 
 from admin_ui.translation.languages import COOKIE
+from admin_ui.translation.said import said
+from messaging.errors import InvalidValue
+from tenants.actions.people import check_password
 from tenants.http import refusals
 from tenants.models import User
 from tests.admin_ui.browser.english import english_of
@@ -91,7 +95,7 @@ def test_what_parts_below_the_console_say_with_figures_is_german(browse: Browse,
     client = browse("superuser")
     client.cookies[COOKIE] = "de"
     advised = "message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09"
-    for path, said in (
+    for path, expected in (
         (f"/tune?{advised}", "hat 1,5 MiB"),
         (f"/tune?{advised}", "200,0 Nachrichten in einem Eintrag"),
         (f"/tune?{advised}", ">0,00<"),
@@ -100,6 +104,14 @@ def test_what_parts_below_the_console_say_with_figures_is_german(browse: Browse,
         ("/tenants/acme/readers", "Rolle owner"),
     ):
         page = client.get(path).content.decode()
-        assert said in page and list(english_of(page)) == [], said
+        assert expected in page and list(english_of(page)) == [], expected
     gone = client.post(f"{NAMESPACE}/topics/placed/disconnect?kind=consumer&name=gone", follow=True)
     assert "Kein Consumer" in gone.content.decode()
+
+
+def test_why_a_password_is_not_accepted_is_one_language(db: None) -> None:
+    """Its beginning was English."""
+    with translation.override("de"), pytest.raises(InvalidValue) as refused:
+        check_password(User(username="new"), "kurz")
+    with translation.override("de"):
+        assert said(refused.value.message).startswith("das Passwort wird nicht angenommen: Dieses Passwort ist zu kurz")

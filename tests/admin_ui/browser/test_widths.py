@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Page, expect
 
+from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
-from tests.admin_ui.people import PLACED
+from tests.admin_ui.people import PLACED, stored_password
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 
@@ -149,3 +150,23 @@ def test_what_the_head_of_a_narrow_page_has_stands_beside_each_other(visit: Call
     for one, other in pairwise(sorted(boxes, key=lambda box: box["x"])):
         assert one["x"] + one["width"] <= other["x"] + 0.5, boxes
     expect(page.get_by_role("link", name="Magnetar", exact=True)).to_be_visible()
+
+
+def test_a_name_that_is_a_mail_address_makes_no_page_wider_than_a_phone(visit: Callable[..., Page]) -> None:
+    """Whoever accepted an invitation has one: each page of theirs was 520 pixels wide."""
+    name = "friederike.brandstaetter@logistics.nordwind.example"
+    User.objects.create(username=name, password=stored_password())
+    page = visit(name, "/now", viewport={"width": 390, "height": 844})
+    expect(page.locator(".account > a").first).to_have_attribute("title", f"{name}: your account")
+    for width in (390, 600, 820):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator(".account > a").first.evaluate("it => it.offsetWidth") > 50
+
+
+def test_a_list_of_long_texts_is_no_wider_than_a_phone(visit: Callable[..., Page]) -> None:
+    """The names of tasks are longer in German, and their list made the page 464 pixels wide."""
+    page = visit("superuser", "/tasks", viewport={"width": 390, "height": 844})
+    page.get_by_role("button", name="Deutsch").click()
+    expect(page.get_by_role("heading", name="Aufgaben").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
