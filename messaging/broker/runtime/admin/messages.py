@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from messaging.adminrpc.messages import (
     MessageExamine,
@@ -28,7 +29,7 @@ from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotFound, PreconditionFailed
 from messaging.permissions.model import Principal
-from messaging.protocol.names import TopicName
+from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import Position
 
 PAGE_BYTES = 1 << 19  # of base64: a page ends behind the message that passes it
@@ -79,18 +80,11 @@ class MessageHandlers:
 
     @answers(MESSAGES_PUBLISH)
     async def publish(self, request: MessagesPublish) -> MessagesPublished:
-        name = await topic_name(self._broker, request.topic)
-        if not request.messages:
-            raise InvalidValue("there is no message to publish")
-        partitions = await self._broker.partition_count(name, auto_create=True)
-        router = PartitionRouter(partitions, self._broker.now_ms(), in_turn=True, hashing="JavaStringHash") if partitions else None
-        chosen = [name.of_partition(router.choose(given.key)) if router else name for given in request.messages]
-        ids: dict[int, MessageIdAnswer] = {}
-        for part in dict.fromkeys(chosen):  # one after the other: at most one producer at a time
-            indexes = [index for index, topic in enumerate(chosen) if topic == part]
-            positions = await self._publish_to(part, [_outgoing(request.messages[index]) for index in indexes])
-            ids |= {index: _id(position) for index, position in zip(indexes, positions, strict=True)}
-        return MessagesPublished(ids=[ids[index] for index in range(len(chosen))])
+        async def publish(part: MessagesPublish) -> MessagesPublished:
+            positions = await self._publish_to(parse_topic(part.topic), [_outgoing(given) for given in part.messages])
+            return MessagesPublished(ids=[_id(position) for position in positions])
+
+        return await publish_in_parts(self._broker, request, publish)
 
     async def _publish_to(self, name: TopicName, messages: Sequence[OutgoingMessage]) -> Sequence[MessagePosition]:
         topic = await self._broker.open_topic(name, writable=True)
@@ -121,6 +115,25 @@ class MessageHandlers:
         if stored is None:
             raise NotFound(f"Message id not found: topic {topic.text} has no entry {position.ledger_id}:{position.entry_id}")
         return await shown_entry(self._broker, topic, position, stored)
+
+
+async def publish_in_parts(
+    broker: Broker, request: MessagesPublish, publish: Callable[[MessagesPublish], Awaitable[Any]]
+) -> MessagesPublished:
+    """To a plain topic or to each partition that is chosen, one after the other: at most one producer at a time. The topic is
+    created where that is the policy."""
+    name = await topic_name(broker, request.topic)
+    if not request.messages:
+        raise InvalidValue("there is no message to publish")
+    partitions = await broker.partition_count(name, auto_create=True)
+    router = PartitionRouter(partitions, broker.now_ms(), in_turn=True, hashing="JavaStringHash") if partitions else None
+    chosen = [name.of_partition(router.choose(given.key)) if router else name for given in request.messages]
+    ids: dict[int, MessageIdAnswer] = {}
+    for part in dict.fromkeys(chosen):
+        indexes = [index for index, topic in enumerate(chosen) if topic == part]
+        answer = await publish(MessagesPublish(topic=str(part), messages=[request.messages[index] for index in indexes]))
+        ids |= dict(zip(indexes, answer.ids, strict=True))
+    return MessagesPublished(ids=[ids[index] for index in range(len(chosen))])
 
 
 def _outgoing(given: MessageGiven) -> OutgoingMessage:

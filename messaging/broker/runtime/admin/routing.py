@@ -18,6 +18,7 @@ from messaging.adminrpc.callers import OF_BROKERS
 from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.clients import ClientsListed
 from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.messages import MessagesPublish
 from messaging.adminrpc.methods import (
     CEILINGS_USED,
     CHANGES_LIST,
@@ -25,6 +26,7 @@ from messaging.adminrpc.methods import (
     FEED_APPLY,
     FEED_PULL,
     MAINTENANCE_RUN,
+    MESSAGES_PUBLISH,
     METHODS,
     SUBSCRIPTIONS_CREATE,
     TOPICS_LIST,
@@ -36,6 +38,7 @@ from messaging.broker.runtime.admin.binding import Handler
 from messaging.broker.runtime.admin.changes import OutcomeUnknown
 from messaging.broker.runtime.admin.maintenance import RUN_S, SLOW_S
 from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
+from messaging.broker.runtime.admin.messages import publish_in_parts
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.ownership.other_brokers import TIMEOUT_S, OtherBrokers
@@ -70,6 +73,8 @@ class Routing:
             return partial(self._outcome, own)
         if method == MAINTENANCE_RUN:
             return partial(self._maintain, own)
+        if method == MESSAGES_PUBLISH:
+            return partial(self._publish, own)
         if issubclass(method.request, BrokerAsked):
             return partial(self._ask_broker, method, own)
         if method.name in OF_EVERY_BROKER:
@@ -173,6 +178,10 @@ class Routing:
             return await self._ask(MAINTENANCE_RUN, own, part, place, "", MAINTENANCE_S)
 
         return maintenance(await asyncio.gather(*map(run, topics)))
+
+    async def _publish(self, own: Handler, request: MessagesPublish) -> Answer:
+        """To each partition where it is: one broker has them all only by chance."""
+        return await publish_in_parts(self._broker, request, partial(self._ask_owners, MESSAGES_PUBLISH, own))
 
     async def _ask_owners(self, method: Method[Any, Any], own: Handler, request: Any) -> Answer:
         if not request.topic:  # it is about a namespace

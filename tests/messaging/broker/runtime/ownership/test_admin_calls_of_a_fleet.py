@@ -18,6 +18,7 @@ from messaging.adminrpc.clients import ClientsDisconnect, ClientsDisconnected, C
 from messaging.adminrpc.compaction import CompactionBegin, CompactionEnd, CompactionRead, CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.messages import MessageGiven, MessagesPublish
 from messaging.adminrpc.methods import (
     AUDIT_TAKE,
     BROKERS_LIST,
@@ -31,6 +32,7 @@ from messaging.adminrpc.methods import (
     HEALTH,
     MAINTENANCE_RUN,
     MESSAGES_LIST,
+    MESSAGES_PUBLISH,
     METHODS,
     NAMESPACES_LIVE,
     NAMESPACES_PURGE,
@@ -226,6 +228,15 @@ async def test_changes_of_all_partitions(fleet: list[RunningBroker]) -> None:
     await ask(fleet[0], TOPICS_TRUNCATE, TopicRef(topic=PARTITIONED))
     await ask(fleet[0], TOPICS_UNLOAD, TopicRef(topic=PARTITIONED))
     assert serving(fleet, PARTITIONS) == [set(), set()]
+
+
+async def test_messages_are_published_to_each_partition_where_it_is(fleet: list[RunningBroker]) -> None:
+    """It was refused for every partition that the owner of the partitioned topic does not serve."""
+    asked = MessagesPublish(topic=PARTITIONED, messages=[MessageGiven(payload=b"x")] * COUNT)
+    assert all(serving(fleet, PARTITIONS))
+    for broker in fleet:
+        chosen = [one.partition for one in (await ask(broker, MESSAGES_PUBLISH, asked)).ids]
+        assert chosen == [(chosen[0] + index) % COUNT for index in range(COUNT)]
 
 
 async def test_what_all_brokers_answer_together(fleet: list[RunningBroker]) -> None:
