@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from admin_ui import platform_view
@@ -53,6 +53,7 @@ def alerts_of(actor: Actor, name: TopicName, subscription: str = "") -> list[Pro
     if subscription:
         rules = rules.filter(subscription__in=("", subscription))
     topics = {str(name), str(name.base)}
+    rules = rules.filter(Q(is_pattern=False, topic__in=topics) | Q(is_pattern=True, topics__has_any_keys=sorted(topics)))
     firing = [rule for rule in rules.order_by("above_since", "id")[:ALERTS_MAX] if _fires_for(rule, topics)]
     return [_alert(rule) for rule in firing]
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
+from admin_ui.now import facts
 from messaging.adminrpc.diagnosis import ExplainStep, SubscriptionExplained, TopicExplained
 from messaging.adminrpc.methods import SUBSCRIPTIONS_EXPLAIN, TOPICS_EXPLAIN
 from messaging.problems.steps import Step, StepState, text_of
 from tenants.access import platform_actor
 from tenants.actions import set_policies
+from tenants.models import Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
+from workers.alerts.models import AlertRule
 
 TOPIC = f"{NAMESPACE}/topics/placed"
 SUBSCRIPTION = f"{TOPIC}/subscriptions/billing"
@@ -121,3 +126,31 @@ def test_a_broker_that_is_away_is_said_and_a_subscription_that_is_not_there_is_n
 def test_a_stranger_sees_neither(browse: Browse) -> None:
     assert browse("stranger").get(f"{TOPIC}/why").status_code == 404
     assert browse("stranger").get(f"{SUBSCRIPTION}/why").status_code == 404
+
+
+def test_alerts_of_a_topic_are_told_however_many_others_fire(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tenant only the rules that had fired first were looked at."""
+    explains(world, step(Step.CONSUMER, StepState.OPEN, "consumer.connected", consumers=1))
+    monkeypatch.setattr(facts, "ALERTS_MAX", 3)
+    now, uid = timezone.now(), Tenant.unscoped.get(name="acme").uid
+    topic = "persistent://acme/orders/placed"
+    standing = {"value": 12, "counter": None, "partitions": {}, "above_since_ms": 1, "firing": True}
+
+    def rule(name: str, minutes_ago: int, **given: object) -> AlertRule:
+        fields = {"tenant": "acme", "tenant_uid": uid, "kind": "backlog_entries", "threshold": 10, "value": 12, "firing": True}
+        times = {"above_since": now - timedelta(minutes=minutes_ago), "created_at": now, "looked_at": now}
+        return AlertRule(name=name, **(fields | times | given))
+
+    AlertRule.unscoped.bulk_create(
+        [
+            *(rule(f"Other {number}", 50, topic=f"persistent://acme/orders/other-{number}") for number in range(5)),
+            rule("Other pattern", 50, topic="persistent://acme/orders/o*", is_pattern=True, topics={f"{topic}-2": standing}),
+            rule("Of this", 1, topic=topic),
+            rule("Of a pattern", 1, topic="persistent://acme/orders/p*", is_pattern=True, topics={topic: standing}),
+        ]
+    )
+    for page in (f"{TOPIC}/why", f"{SUBSCRIPTION}/why"):
+        shown = text(browse("owner"), page)
+        assert "Of this: 12 entries wait" in shown and "Of a pattern: 12 entries wait" in shown and "Other " not in shown

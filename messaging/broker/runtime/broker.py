@@ -251,7 +251,7 @@ class Broker:
         )
         self.problems = ProblemWatch(topics, self.now_ms, self.background.register("look_for_problems"), self.access.view.owner_of)
         self.stored_problems = StoredProblems(self.problems, topics, self.storage, self.cursors)
-        self.schemas.on_refused.append(self.problems.refusals.refused)
+        self.schemas.on_judged.append(self.problems.refusals.judged)
         self.access.feed.on_change.append(self.problems.refusals.follow)
         topics.on_loaded += [self.problems.loaded, self.stored_problems.loaded]
         topics.on_unloaded.append(self.problems.unloaded)

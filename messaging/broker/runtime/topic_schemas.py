@@ -109,7 +109,7 @@ class TopicSchemas:
         self._names_max = names_max
         self._ceiling = ceiling
         self._memory_limiter = memory_limiter
-        self.on_refused: list[Callable[[TopicName, str], None]] = []  # of clients, with the reason
+        self.on_judged: list[Callable[[TopicName, str, str], None]] = []  # of clients: which, and why it was refused, or ""
         self._answers = MemoryTurns(ANSWERS_AT_ONCE)
         self._comparisons = MemoryTurns(COMPARISONS_AT_ONCE)
 
@@ -282,9 +282,10 @@ class TopicSchemas:
 
     # --- clients
 
-    async def check_producer(self, name: TopicName, schema: Schema | None, role: str) -> int | None:
-        """The version of a new producer's schema, registered if need be; None if it has none. Raises `IncompatibleSchema`."""
-        with self._telling(name):
+    async def check_producer(self, name: TopicName, schema: Schema | None, role: str, host: str = "") -> int | None:
+        """The version of a new producer's schema, registered if need be; None if it has none. Raises `IncompatibleSchema`. `host`:
+        where it runs, by which and by `role` it is known again."""
+        with self._telling(name, f"producer {role} {host}"):
             if schema is not None:
                 return (await self.register(name, schema, role, by_client=True)).version
             if self._policy("schema_enforced", name) and await self.has_schema(name):
@@ -294,21 +295,22 @@ class TopicSchemas:
         return None
 
     @contextmanager
-    def _telling(self, name: TopicName) -> Iterator[None]:
+    def _telling(self, name: TopicName, client: str) -> Iterator[None]:
         try:
             yield
         except IncompatibleSchema as error:
-            for tell in self.on_refused:
-                tell(name, error.message)
+            for tell in self.on_judged:
+                tell(name, client, error.message)
             raise
+        for tell in self.on_judged:
+            tell(name, client, "")
 
-    async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, *, idle: bool) -> int | None:
+    async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, host: str = "", *, idle: bool) -> int | None:
         """The version that `schema` is; None if it is none of them. Raises `IncompatibleSchema` if a consumer with it cannot read
-        the topic. `idle`: the topic has no messages and no clients; then a first schema may come from the consumer."""
-        if schema is not None:
-            with self._telling(name):
-                return await self._check_consumer(name, schema, role, idle=idle)
-        return None
+        the topic. `host` as of a producer. `idle`: the topic has no messages and no clients; then a first schema may come from the
+        consumer."""
+        with self._telling(name, f"consumer {role} {host}"):
+            return None if schema is None else await self._check_consumer(name, schema, role, idle=idle)
 
     async def _check_consumer(self, name: TopicName, schema: Schema, role: str, *, idle: bool) -> int | None:
         strategy = self.strategy(name)

@@ -95,10 +95,10 @@ def test_policies_are_shown_and_searched_in_the_language_of_the_reader() -> None
             "Arbeiten Sie ihn ab, löschen Sie eine Subscription, oder heben Sie die Grenze an",
         ),
         (
-            "4 clients were refused. Topic t has a schema, and producers without one are refused (schema_enforced): use "
+            "Clients were refused 4 times. Topic t has a schema, and producers without one are refused (schema_enforced): use "
             "the schema.",
-            "4 Clients wurden abgelehnt. Das Topic t hat ein Schema, und Producer ohne eines werden abgelehnt (schema_enforced): "
-            "Benutzen Sie das Schema.",
+            "Clients wurden 4-mal abgelehnt. Das Topic t hat ein Schema, und Producer ohne eines werden abgelehnt "
+            "(schema_enforced): Benutzen Sie das Schema.",
         ),
         (
             "Delivery is at the limit of the topic: dispatch_rate allows 1,000 messages, 5 bytes a second. What exceeds it is "

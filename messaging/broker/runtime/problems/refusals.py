@@ -1,4 +1,5 @@
-"""Clients that were refused because of their schema, by topic: for a while, as most do not try again by themselves.
+"""Clients that were refused because of their schema, by topic: for a while, as most do not try again by themselves, and until
+those that were refused got through with another schema.
 
 They are gone with their topic, namespace or tenant: another tenant of that name is told nothing of the former one's topics.
 """
@@ -18,11 +19,12 @@ from messaging.storage.meta_store import partitioned_name, tenant_of
 KEPT_MS = 600_000
 TOPICS_MAX = 100  # of one tenant; the one that was refused least recently is forgotten
 PLATFORM_TOPICS_MAX = 5_000  # of all; then of the tenant that has most
+CLIENTS_MAX = 20  # of one topic that are known again; with more, what is told stays for its while
 SENTENCE_LENGTH_MAX = 500
 
 
 class SchemaRefusal(NamedTuple):
-    """`owner`: the uid of the tenant whose topic it was."""
+    """`owner`: the uid of the tenant whose topic it was. `clients`: those that did not get through since."""
 
     name: TopicName
     owner: str
@@ -30,6 +32,7 @@ class SchemaRefusal(NamedTuple):
     last_ms: int
     times: int
     sentence: str
+    clients: frozenset[str]
 
 
 class SchemaRefusals:
@@ -42,7 +45,14 @@ class SchemaRefusals:
 
     # --- changes
 
-    def refused(self, name: TopicName, sentence: str) -> None:
+    def judged(self, name: TopicName, client: str, refusal: str) -> None:
+        """The schema with which a client came was refused, or not: then `refusal` is "". `client`: as it is known again."""
+        if refusal:
+            self._refused(name, client, refusal)
+        elif name.tenant in self._tenants:
+            self._accepted(name, client)
+
+    def _refused(self, name: TopicName, client: str, sentence: str) -> None:
         base, now_ms = name.base, self._now_ms()
         text, tenant, owner = str(base), name.tenant, self._owner_of(str(name.namespace))
         topics = self._tenants.get(tenant)
@@ -53,8 +63,11 @@ class SchemaRefusals:
                 earlier = None
         if owner is None:
             return
-        first_ms, times = (now_ms, 0) if earlier is None else (earlier.first_ms, earlier.times)
-        refusal = SchemaRefusal(base, owner, first_ms, now_ms, times + 1, sentence[:SENTENCE_LENGTH_MAX])
+        first_ms, times, others = (
+            (now_ms, 0, frozenset[str]()) if earlier is None else (earlier.first_ms, earlier.times, earlier.clients)
+        )
+        clients = others if len(others) > CLIENTS_MAX else others | {client}
+        refusal = SchemaRefusal(base, owner, first_ms, now_ms, times + 1, sentence[:SENTENCE_LENGTH_MAX], clients)
         self._tenants.setdefault(tenant, OrderedDict())[text] = refusal
         self._counts.add(tenant, 1)
         if self._counts.of(tenant) > TOPICS_MAX:
@@ -62,6 +75,16 @@ class SchemaRefusals:
         if self._counts.total > PLATFORM_TOPICS_MAX:
             largest, _ = self._counts.largest()
             self._drop(largest, next(iter(self._tenants[largest])))
+
+    def _accepted(self, name: TopicName, client: str) -> None:
+        text = str(name.base)
+        refusal = self._tenants[name.tenant].get(text)
+        if refusal is None or client not in refusal.clients or len(refusal.clients) > CLIENTS_MAX:
+            return
+        if refusal.clients == {client}:
+            self._drop(name.tenant, text)
+        else:  # in its place: how long ago it was refused is as before
+            self._tenants[name.tenant][text] = refusal._replace(clients=refusal.clients - {client})
 
     def topic_deleted(self, topic: str) -> None:
         """Of a topic, a partition or a partitioned topic."""
@@ -120,9 +143,9 @@ class SchemaRefusals:
 
 def _problem(refusal: SchemaRefusal) -> Problem:
     name = refusal.name
-    who = "1 client was" if refusal.times == 1 else f"{refusal.times:,} clients were"
+    who = "A client was refused." if refusal.times == 1 else f"Clients were refused {refusal.times:,} times."
     why = f"{refusal.sentence[:1].upper()}{refusal.sentence[1:].rstrip('.')}"
-    sentence = f"{who} refused. {why}."
+    sentence = f"{who} {why}."
     return Problem(
         kind=Kind.SCHEMA_REFUSED,
         sentence=sentence,

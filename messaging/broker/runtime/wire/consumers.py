@@ -53,7 +53,8 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     consumer_id = 0 if connection.endpoints.of_sessions else body.consumer_id  # of another broker: new each time
     count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, consumer_id))
     never_used = not (topic.ledger.stored_bytes or topic.used)
-    schema_version = await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=never_used)
+    schema, role = given_schema(body), role_of(connection)
+    schema_version = await service.schemas.check_consumer(topic.name, schema, role, connection.address, idle=never_used)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.subscriptions.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)

@@ -35,7 +35,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         endpoints.end_opening(opening.producer)
     topic = await service.open_topic(parse_topic(resource.topic), writable=True)
     await topic.writable()
-    schema_version = await service.schemas.check_producer(topic.name, given_schema(body), role_of(connection))
+    schema_version = await service.schemas.check_producer(topic.name, given_schema(body), role_of(connection), connection.address)
     if body.initial_subscription_name and topic.keeps_messages:
         await _open_initial_subscription(service, connection, body.initial_subscription_name, topic, resource)
     access = AccessMode(body.producer_access_mode)

@@ -17,7 +17,7 @@ from messaging.broker.runtime.problems import known as known_problems
 from messaging.broker.runtime.problems import refusals as schema_refusals
 from messaging.broker.runtime.problems import topic_signs, watch
 from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, TopicProblems
-from messaging.broker.runtime.problems.refusals import KEPT_MS, TOPICS_MAX, SchemaRefusals
+from messaging.broker.runtime.problems.refusals import CLIENTS_MAX, KEPT_MS, TOPICS_MAX, SchemaRefusals
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -393,6 +393,9 @@ class Owners(dict[str, str]):
     """namespace -> the uid of its tenant."""
 
 
+APP = "producer app@acme 10.0.0.1"
+
+
 def made_refusals() -> tuple[SchemaRefusals, Owners, list[int]]:
     now_ms, owners = [1_000], Owners({"acme/n": "first", "acme/other": "first"})
     return SchemaRefusals(lambda: now_ms[0], owners.get), owners, now_ms
@@ -401,15 +404,44 @@ def made_refusals() -> tuple[SchemaRefusals, Owners, list[int]]:
 def test_refusals_are_counted_by_topic_and_forgotten_after_a_while() -> None:
     refusals, _, now_ms = made_refusals()
     for partition in (0, 1):
-        refusals.refused(parse_topic(f"persistent://acme/n/t-partition-{partition}"), "the schema is not compatible: a is missing")
+        refusals.judged(
+            parse_topic(f"persistent://acme/n/t-partition-{partition}"), APP, "the schema is not compatible: a is missing"
+        )
     (problem,) = refusals.of("acme")
     assert problem.topic == "persistent://acme/n/t" and problem.since_ms == 1_000
-    assert problem.sentence == "2 clients were refused. The schema is not compatible: a is missing."
+    assert problem.sentence == "Clients were refused 2 times. The schema is not compatible: a is missing."
     for index in range(TOPICS_MAX):
-        refusals.refused(parse_topic(f"persistent://acme/n/{index}"), "no")
+        refusals.judged(parse_topic(f"persistent://acme/n/{index}"), APP, "no")
     assert len(refusals.of("acme")) == TOPICS_MAX
     now_ms[0] += KEPT_MS
     assert refusals.of("acme") == [] and refusals.tenants() == set() and refusals.count("acme") == 0
+
+
+def test_a_refusal_is_over_once_those_that_were_refused_got_through() -> None:
+    """It was told for ten minutes after the client had been mended."""
+    refusals, _, now_ms = made_refusals()
+    name, other = parse_topic("persistent://acme/n/t-partition-0"), "producer app@acme 10.0.0.2"
+    refusals.judged(name, APP, "no")
+    refusals.judged(name, other, "no")
+    refusals.judged(name, "producer app@acme 10.0.0.3", "")  # that was never refused
+    refusals.judged(name, APP, "")
+    assert refusals.is_refused(str(name)), "another one still does not get through"
+    now_ms[0] += KEPT_MS // 2
+    refusals.judged(parse_topic("persistent://acme/n/t-partition-1"), other, "")
+    assert not refusals.is_refused(str(name)) and refusals.tenants() == set() and refusals.count("acme") == 0
+    refusals.judged(name, other, "")
+    assert refusals.of("acme") == []
+
+
+def test_of_more_clients_than_are_known_again_a_refusal_stays_for_its_while() -> None:
+    refusals, _, now_ms = made_refusals()
+    name, many = parse_topic("persistent://acme/n/t"), [f"producer app@acme 10.0.0.{index}" for index in range(CLIENTS_MAX + 2)]
+    for refusal in ("no", ""):
+        for client in many:
+            refusals.judged(name, client, refusal)
+    assert refusals.is_refused(str(name))
+    now_ms[0] += KEPT_MS
+    assert refusals.of("acme") == []
 
 
 def test_refusals_of_all_tenants_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,15 +449,15 @@ def test_refusals_of_all_tenants_together_are_bounded(monkeypatch: pytest.Monkey
     refusals, owners, _ = made_refusals()
     owners["initech/n"] = "other"
     for index in range(5):
-        refusals.refused(parse_topic(f"persistent://acme/n/{index}"), "no")
-    refusals.refused(parse_topic("persistent://initech/n/t"), "no")
+        refusals.judged(parse_topic(f"persistent://acme/n/{index}"), APP, "no")
+    refusals.judged(parse_topic("persistent://initech/n/t"), APP, "no")
     assert [problem.topic[-1] for problem in refusals.of("acme")] == ["2", "3", "4"] and len(refusals.of("initech")) == 1
 
 
 def test_a_tenant_that_is_made_again_is_told_of_no_refusals_of_the_former_one() -> None:
     refusals, owners, _ = made_refusals()
     name = parse_topic("persistent://acme/n/secret")
-    refusals.refused(name, "no")
+    refusals.judged(name, APP, "no")
     assert refusals.is_refused(str(name)) and len(refusals.of("acme")) == 1
     owners["acme/n"] = "second"
     assert not refusals.is_refused(str(name)) and refusals.of("acme") == [] and refusals.tenants() == set()
@@ -434,7 +466,7 @@ def test_a_tenant_that_is_made_again_is_told_of_no_refusals_of_the_former_one() 
 def test_refusals_end_with_their_topic_and_namespace() -> None:
     refusals, owners, _ = made_refusals()
     for topic in ("n/a", "n/b-partition-0", "other/c", "other/d"):
-        refusals.refused(parse_topic(f"persistent://acme/{topic}"), "no")
+        refusals.judged(parse_topic(f"persistent://acme/{topic}"), APP, "no")
     refusals.topic_deleted("persistent://acme/n/a")
     refusals.topic_deleted("persistent://acme/n/b-partition-1")
     refusals.topic_deleted("persistent://acme/n/never")
@@ -444,18 +476,18 @@ def test_refusals_end_with_their_topic_and_namespace() -> None:
     assert refusals.tenants() == set()  # without having been asked
     owners["acme/other"] = "first"
     assert refusals.of("acme") == []
-    refusals.refused(parse_topic("persistent://acme/other/c"), "no")
+    refusals.judged(parse_topic("persistent://acme/other/c"), APP, "no")
     refusals.namespace_deleted("acme/n")
     assert len(refusals.of("acme")) == 1
     refusals.namespace_deleted("acme/other")
     assert refusals.of("acme") == []
-    refusals.refused(parse_topic("persistent://acme/none/c"), "no")  # of a namespace that is gone already
+    refusals.judged(parse_topic("persistent://acme/none/c"), APP, "no")  # of a namespace that is gone already
     assert refusals.tenants() == set()
 
 
 async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld) -> None:
     await filled(world, 0)
-    world.service.problems.refusals.refused(parse_topic(TOPIC), "no")
+    world.service.problems.refusals.judged(parse_topic(TOPIC), APP, "no")
     live = await world.admin.live.live(LiveAsked(namespace="acme/orders"))
     assert [row.problem for row in live.topics] == ["schema_refused"]
     assert (await asked(world)).by_namespace == {"acme/orders": "schema_refused"}
@@ -465,7 +497,7 @@ async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld)
 
 async def test_schema_refusals_go_with_their_tenant_as_the_broker_learns_of_it(world: BrokerWorld) -> None:
     view, problems = world.service.access.view, world.service.problems
-    problems.refusals.refused(parse_topic("persistent://acme/orders/secret"), "no")
+    problems.refusals.judged(parse_topic("persistent://acme/orders/secret"), APP, "no")
     assert len((await asked(world)).problems) == 1
     tenant = view.tenants["acme"]
     view.tenants["acme"] = tenant | {"uid": "another"}

@@ -225,6 +225,22 @@ async def test_deleting_and_registering_again(world: BrokerWorld) -> None:
     assert await stored_versions(world) == []
 
 
+async def test_a_refusal_is_told_until_the_client_comes_with_another_schema(world: BrokerWorld) -> None:
+    """It stayed on Now for ten minutes after the client was mended."""
+    client, refusals = await world.connected("owner"), world.service.problems.refusals
+    await produce(client, A)
+    for refused, mended in (
+        (produce(client, OTHER, producer_id=2), produce(client, A_WITH_B, producer_id=2)),
+        (subscribe(client, OTHER, consumer_id=3), subscribe(client, None, consumer_id=3)),
+    ):
+        assert (await refused).error == pb.IncompatibleSchema and refusals.is_refused(TOPIC)
+        await mended
+        assert not refusals.is_refused(TOPIC)
+    assert (await produce(client, OTHER, producer_id=4)).error == pb.IncompatibleSchema
+    await subscribe(client, A, consumer_id=5)
+    assert refusals.is_refused(TOPIC), "the producer still does not get through"
+
+
 async def test_a_full_disk_refuses_new_versions_alone(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     client = await world.connected("owner")
     await produce(client, A)
