@@ -38,6 +38,7 @@ class ChildRow:
     restarts: int
     last_exit: str
     since: datetime | None
+    exits: tuple[datetime, ...] = ()  # when it ended unexpectedly, the last times
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,13 @@ class WorkerRow:
 
 
 def process_of(broker_id: str) -> str:
-    """The name of its process: of the first of several brokers, or of the only one, it has no number."""
-    number = broker_id.rpartition("-")[2]
-    return f"broker-{number}" if number.isdecimal() and number != "1" else "broker"
+    """The name of its process on this machine: of the first of several brokers, or of the only one, it has no number. "": it is of
+    another machine."""
+    settings: Settings = django_settings.MAGNETAR
+    if broker_id == settings.broker_id:
+        return "broker"
+    base, _, number = broker_id.rpartition("-")
+    return f"broker-{number}" if number.isdecimal() and base == settings.broker_id.removesuffix("-1") else ""
 
 
 def children(silent: Collection[str]) -> tuple[list[ChildRow], str]:
@@ -94,6 +99,7 @@ def _child(one: dict[str, Any]) -> ChildRow:
         one.get("restarts", 0),
         last_exit,
         parse_datetime(str(one.get("since") or "")),
+        tuple(at for text in one.get("exits", ()) if (at := parse_datetime(str(text))) is not None),
     )
 
 

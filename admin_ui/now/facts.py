@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
+import msgspec
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from admin_ui import platform_view
 from admin_ui.translation.figures import exact, size, span
+from admin_ui.translation.said import said
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
+from messaging.adminrpc.problems import ProblemsFound
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
@@ -23,6 +26,7 @@ from workers.history import overview
 from workers.models import TaskRun
 
 ALERTS_MAX = 500
+WHY_LENGTH_MAX = 300
 LOOKED_AT = timedelta(minutes=3)  # rules are looked at every minute
 _FAILED = {
     TaskRun.Outcome.FAILED.value: gettext_lazy("failed"),
@@ -30,8 +34,10 @@ _FAILED = {
 }
 _DOWN = {
     "backing-off": gettext_lazy("ended and is started again after a while"),
+    "starting": gettext_lazy("ended and is being started again"),
     "failed": gettext_lazy("ended and is not started again"),
 }
+ENDS_WITHIN = timedelta(minutes=10)  # of a process that ended more than once in them it is told although it runs again
 
 
 def alerts(tenants: QuerySet[Tenant]) -> tuple[list[Problem], datetime | None]:
@@ -121,28 +127,24 @@ def _alert(rule: AlertRule) -> Problem:
     )
 
 
-def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
-    """For administrators of the platform."""
+def of_platform() -> Iterator[Problem]:
+    """For administrators of the platform. Brokers tell of themselves and of each other."""
     for alert in PlatformAlert.objects.filter(firing=True):
         sentence = gettext("{value} % of the disk is used. When it is full, publishing is refused.").format(value=alert.value)
         remedy = gettext("shorten retention, let consumers catch up, or enlarge the disk")
         yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
-    for child in platform_view.children(set() if broker_answers else {"broker"})[0]:
-        if child.state in _DOWN:
-            exit_text = gettext(" Its last exit: {last_exit}.").format(last_exit=child.last_exit) if child.last_exit else ""
-            sentence = gettext("Process {name} {down}.{exit_text}").format(
-                name=child.name, down=_DOWN[child.state], exit_text=exit_text
-            )
+    for child in platform_view.children(())[0]:
+        if (sentence := _process(child)) is not None:
+            since = child.since if child.state in _DOWN else min(_recent(child))
             yield Problem(
-                kind=Kind.PROCESS_DOWN,
-                id=child.name,
-                sentence=sentence,
-                remedy=gettext("look at its log"),
-                since_ms=_ms(child.since),
+                kind=Kind.PROCESS_DOWN, id=child.name, sentence=sentence, remedy=gettext("look at its log"), since_ms=_ms(since)
             )
     for task in overview():
         if task["last_outcome"] in _FAILED:
-            sentence = gettext("Task “{title}” {failed}.").format(title=task["title"], failed=_FAILED[task["last_outcome"]])
+            last = TaskRun.objects.filter(name=task["name"]).order_by("-started_at").first()
+            why = said(str(last.summary.get("why", "")) if last else "").rstrip(".")[:WHY_LENGTH_MAX]
+            text = gettext("Task “{title}” {failed}: {why}.") if why else gettext("Task “{title}” {failed}.")
+            sentence = text.format(title=said(task["title"]), failed=_FAILED[task["last_outcome"]], why=why)
             yield Problem(
                 kind=Kind.TASK_FAILED,
                 id=task["name"],
@@ -150,6 +152,35 @@ def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
                 remedy=gettext("look at the run"),
                 since_ms=_ms(task["last_started_at"]),
             )
+
+
+def _process(child: platform_view.ChildRow) -> str | None:
+    """What is wrong with it; None: nothing."""
+    exit_text = gettext(" Its last exit: {last_exit}.").format(last_exit=child.last_exit) if child.last_exit else ""
+    if child.state in _DOWN and (child.state != "starting" or child.last_exit):
+        return gettext("Process {name} {down}.{exit_text}").format(name=child.name, down=_DOWN[child.state], exit_text=exit_text)
+    if (count := len(_recent(child))) > 1:
+        text = gettext("Process {name} ended {count} times within 10 minutes, and runs again.{exit_text}")
+        return text.format(name=child.name, count=count, exit_text=exit_text)
+    return None
+
+
+def _recent(child: platform_view.ChildRow) -> list[datetime]:
+    return [at for at in child.exits if timezone.now() - at < ENDS_WITHIN]
+
+
+def with_processes(found: ProblemsFound, processes: Iterable[Problem]) -> ProblemsFound:
+    """`found` by the brokers without what the supervisor says better: that the process of one of them ended. And with those that do
+    not answer."""
+    told = {problem.id for problem in processes if problem.kind == Kind.PROCESS_DOWN}
+    kept = [each for each in found.problems if each.kind != Kind.PROCESS_DOWN or platform_view.process_of(each.id) not in told]
+    known = {each.id for each in kept if each.kind == Kind.PROCESS_DOWN}
+    silent = [each for each in found.unreachable if each not in known and platform_view.process_of(each) not in told]
+    text, remedy = gettext("Broker {broker_id} does not answer."), gettext("look at its machine and its log")
+    kept += [Problem(kind=Kind.PROCESS_DOWN, id=each, sentence=text.format(broker_id=each), remedy=remedy) for each in silent]
+    more = len(kept) - len(found.problems)
+    total = found.total | ({Kind.PROCESS_DOWN.value: found.total.get(Kind.PROCESS_DOWN, 0) + more} if more else {})
+    return msgspec.structs.replace(found, problems=kept, total=total)
 
 
 def _ms(at: datetime | None) -> int | None:

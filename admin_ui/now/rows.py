@@ -127,6 +127,11 @@ def _subscription(problem: Problem, link: MakeLink) -> list[Link]:
     ]
 
 
+def _unacknowledged(problem: Problem, link: MakeLink) -> list[Link]:
+    place = [*_place(problem), problem.subscription]
+    return [*_subscription(problem, link), *link(gettext("Dead-letter policy"), "dead_letter_policy", place, Action.CONSUME)]
+
+
 def _abandoned(problem: Problem, link: MakeLink) -> list[Link]:
     place = [*_place(problem), problem.subscription]
     return [
@@ -217,7 +222,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
     Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
-    Kind.UNACKNOWLEDGED: _subscription,
+    Kind.UNACKNOWLEDGED: _unacknowledged,
     Kind.FALLING_BEHIND: _subscription,
     Kind.PUBLISH_THROTTLED: _held(gettext_lazy("Publish rate")),
     Kind.DISPATCH_THROTTLED: _slowed,

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.now.facts import alerts, of_platform
+from admin_ui.now.facts import alerts, of_platform, with_processes
 from admin_ui.now.first_step import first_step
 from admin_ui.now.rows import row
 from admin_ui.now.visible_scope import visible_scope
@@ -37,7 +37,10 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
     firing, alerts_at = alerts(tenants_for(request.actor, Action.OPERATE))
     worker = platform_view.worker() if superuser else None
-    others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
+    of_machine = list(of_platform()) if superuser else []
+    if superuser and found is not None:
+        found = with_processes(found, of_machine)
+    others = [*firing, *of_machine]
     problems = ranked([*(found.problems if found else ()), *others])
     if superuser:  # of others' tenants they are known already
         request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})

@@ -47,8 +47,8 @@ def _look() -> dict[str, Any]:
     status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked()))
     seen, _ = broker.ask_or_why(lambda rpc: rpc.call(BROKERS_LIST, Request()))
     brokers = _broker_rows(seen.brokers, status) if seen is not None and len(seen.brokers) > 1 else []
-    silent = {platform_view.process_of(row.broker_id) for row in brokers if row.status is None}
-    children, children_why = platform_view.children(silent or (set() if status is not None else {"broker"}))
+    silent = {platform_view.process_of(row.broker_id) for row in brokers if row.status is None} - {""}
+    children, children_why = platform_view.children(silent if brokers or status is not None else {"broker"})
     return {
         "broker": status,
         "brokers": brokers,

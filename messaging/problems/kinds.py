@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 
 MARKS: dict[Kind, Mark] = {
     Kind.DISK_LOW: Mark("DISK NEARLY FULL", True, "When the disk is full, publishing is refused."),
-    Kind.PROCESS_DOWN: Mark("PROCESS DOWN", True, "A process of the platform does not run."),
+    Kind.PROCESS_DOWN: Mark("PROCESS DOWN", True, "A process of the platform does not run, or cannot do its work."),
     Kind.UNSERVED: Mark("NOT SERVED", True, "No broker that runs may serve this namespace: clients of its topics wait."),
     Kind.BLOCKED: Mark(
         "BLOCKED", True, "Its consumers hold all that they asked for, or as much as they may, and have taken no more for a while."
@@ -60,7 +60,9 @@ MARKS: dict[Kind, Mark] = {
     Kind.TASK_FAILED: Mark("TASK FAILED", False, "A task of the workers failed."),
     Kind.DEAD_LETTERS: Mark("DEAD LETTERS GROW", False, "Messages were dead-lettered in the last ten minutes."),
     Kind.UNACKNOWLEDGED: Mark(
-        "NOT ACKNOWLEDGED", False, "Its consumers hold messages, and have got, acknowledged or asked for none for 10 minutes."
+        "NOT ACKNOWLEDGED",
+        False,
+        "Its consumers have got, acknowledged or asked for nothing for 10 minutes, or reject the same messages again and again.",
     ),
     Kind.FALLING_BEHIND: Mark(
         "FALLING BEHIND",

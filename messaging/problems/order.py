@@ -15,8 +15,8 @@ _PARTITION = re.compile(r"(.+)-partition-\d{1,6}")
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """`kind`: one of `Kind`. `namespace` is tenant/namespace and `topic` a full name; parts that do not apply are empty.
     `since_ms`: milliseconds since 1970; None: unknown. `waiting`: entries that wait because of it. `partitions`: of a partitioned
-    topic, how many of them have it; `topic` is then the partitioned one. `target`: the topic that its dead letters go to. `id`
-    tells it from others of its kind in the same place, where there may be several."""
+    topic, how many of them have it; `topic` is then the partitioned one. `topics`: how many of a namespace have it. `target`: the
+    topic that its dead letters go to. `id` tells it from others of its kind in the same place, where there may be several."""
 
     kind: str
     sentence: str
@@ -28,6 +28,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     subscription: str = ""
     waiting: int = 0
     partitions: int = 0
+    topics: int = 0
     target: str = ""
     id: str = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -11,7 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from admin_ui import broker as admin_broker
+from admin_ui import platform_view
 from admin_ui.now import visible_scope
+from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.problems.kinds import MARKS, Kind
 from messaging.problems.order import Problem
 from tenants.access import platform_actor
@@ -23,6 +26,7 @@ from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.scripted_live import live_row
 from workers.alerts.models import AlertRule, PlatformAlert
 from workers.models import TaskRun
+from workers.schedule import TASKS
 
 HOUR_AGO_MS = 3_600_000
 
@@ -414,3 +418,58 @@ def test_marks_of_namespaces_that_one_may_not_see_are_left_out(world: ConsoleBro
 def test_marks_are_unknown_while_the_broker_is_away(world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_broker, "ask_or_why", lambda _: (None, "the broker did not respond within 5 s"))
     assert browse("owner").get("/tenants/acme/marks").json() == {"marks": {}, "away": "The broker did not respond within 5 s."}
+
+
+def test_processes_that_end_again_and_again_are_told_of_while_they_run(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ended every few seconds was told of only for the fraction of a second before it was started again."""
+    now = timezone.now()
+
+    def shown(state: str, last_exit: str, *ago_s: int) -> str:
+        exits = tuple(now - timedelta(seconds=seconds) for seconds in ago_s)
+        child = platform_view.ChildRow("worker", state, "", 7, len(exits), last_exit, now, exits)
+        monkeypatch.setattr(platform_view, "children", lambda silent: ([child], ""))
+        return text(browse("superuser"), "/now")
+
+    world.set_problems()
+    assert marks(shown("ready", "signal 9", 700, 5)) == [], "once, and it runs again"
+    assert marks(shown("starting", "")) == [], "for the first time"
+    page = shown("ready", "signal 9", 700, 50, 5)
+    assert marks(page) == ["PROCESS DOWN"] and "Process worker ended 2 times within 10 minutes, and runs again." in page
+    assert "ended and is being started again. Its last exit: signal 9." in shown("starting", "signal 9", 5)
+
+
+def test_brokers_that_are_away_or_silent_are_told_of_once(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was said to be wrong once others had the topics of a broker that was gone, or stood still."""
+    gone = [
+        Problem(kind=Kind.PROCESS_DOWN, sentence=f"Broker {name} does not run: it has not renewed its session.", id=name)
+        for name in ("broker-2", "m3")
+    ]
+    perform = world.perform
+
+    def several(method: Any, request: Any) -> Any:
+        answer = perform(method, request)
+        if method == PROBLEMS_LIST and request.everywhere:
+            answer.problems, answer.total, answer.unreachable = [*gone], {"process_down": 2}, ["broker-2", "m3", "m4"]
+        return answer
+
+    monkeypatch.setattr(world, "perform", several)
+    page = text(browse("superuser"), "/now")
+    assert "Broker m4 does not answer." in page and "3 problems" in page
+    assert marks(page) == ["PROCESS DOWN"] * 3
+    child = platform_view.ChildRow("broker-2", "backing-off", "", None, 3, "signal 9", timezone.now())
+    monkeypatch.setattr(platform_view, "children", lambda silent: ([child], ""))
+    page = text(browse("superuser"), "/now")
+    assert marks(page) == ["PROCESS DOWN"] * 3 and "Process broker-2 ended" in page and "Broker broker-2 does" not in page
+    assert marks(text(browse("owner"), "/now")) == []
+
+
+def test_a_task_that_failed_says_why(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    why = {"code": "not_ready", "why": "broker m2 is not running: start it and try again"}
+    TaskRun.objects.create(name=TASKS[0].name, task_id="9", outcome=TaskRun.Outcome.FAILED, started_at=timezone.now(), summary=why)
+    page = text(browse("superuser"), "/now")
+    assert f"Task “{TASKS[0].title}” failed: broker m2 is not running: start it and try again." in page

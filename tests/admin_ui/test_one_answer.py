@@ -124,7 +124,7 @@ def test_what_is_wrong_with_a_topic(
 ) -> None:
     service = world.real.service
     if kind is Kind.SCHEMA_REFUSED:
-        service.problems.refusals.refused(topic.name, "its schema is another.")
+        service.problems.refusals.judged(topic.name, "producer app@acme 10.0.0.1", "its schema is another.")
     elif kind is Kind.FEWER_COPIES:
         for module in (fewer_copies, live):
             monkeypatch.setattr(module, "degraded_since_ms", lambda broker: {topic.ledger.writing_to: 1_700_000_000_000})

@@ -15,6 +15,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from admin_ui import platform_view
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
 from messaging.adminrpc.methods import BROKERS_LIST, STATUS
@@ -191,6 +192,16 @@ def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
     assert "Working" in text(client, "/platform")
     TaskRun.objects.update(started_at=timezone.now() - timedelta(minutes=10))
     assert "Not running tasks" in text(client, "/platform")
+
+
+def test_a_broker_of_another_machine_is_no_process_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker of this machine was said not to respond while another machine's was away."""
+    for own, processes in {
+        "broker-1": {"broker-1": "broker", "broker-2": "broker-2", "m2": ""},
+        "m1": {"m1": "broker", "m1-2": "broker-2", "m2": "", "broker-2": ""},
+    }.items():
+        monkeypatch.setattr(django_settings, "MAGNETAR", msgspec.structs.replace(django_settings.MAGNETAR, broker_id=own))
+        assert {broker_id: platform_view.process_of(broker_id) for broker_id in processes} == processes
 
 
 def test_nothing_of_the_console_is_kept_by_caches(browse: Browse) -> None:

@@ -11,6 +11,7 @@ import re
 import selectors
 import signal
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from controlplane.supervisor.plan import ChildSpec, Plan
 from controlplane.supervisor.process import Process
 
 _READINESS_POLL_S = 0.01
+EXITS_KEPT = 10
 _WRITE_AGAIN_S = 1.0  # after a file could not be written
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -36,6 +38,7 @@ class Member:
         self.process = Process(spec, os.environ, log)
         self.record = Child(spec.start_timeout_s, spec.stop_timeout_s, spec.meant_to_end)
         self.last_exit: int | None = None
+        self.exits: deque[float] = deque(maxlen=EXITS_KEPT)  # when it ended unexpectedly, the last times
         self.since = time.time()
 
 
@@ -123,6 +126,8 @@ class Supervisor:
             member.process.reaped()
             self._watchdog.gone(member.process.pid)
             member.last_exit = code
+            if event is Event.EXITED and not self._stopping:
+                member.exits.append(time.time())
             self._apply(member, event)
             if event is Event.EXITED and member.record.state is State.BACKING_OFF:
                 again_s = machine.backoff_s(member.record.failures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +24,9 @@ class Reported(Protocol):
     record: Child
     last_exit: int | None
     since: float
+
+    @property
+    def exits(self) -> Iterable[float]: ...
 
     @property
     def process(self) -> _Process: ...
@@ -52,6 +55,7 @@ def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> N
             "state": "done" if member.record.done else member.record.state.value,
             "restarts": member.record.restarts,
             "last_exit": member.last_exit,
+            "exits": [timestamp(at) for at in member.exits],
             "since": timestamp(member.since),
         }
         for member in members

@@ -79,6 +79,7 @@ def test_a_dead_child_comes_back_on_the_same_port_and_the_fact_is_visible(tmp_pa
     eventually_sync(lambda: supervisor.status()["broker"]["restarts"] == 1 and supervisor.status()["broker"]["state"] == "ready")
     after = supervisor.status()["broker"]
     assert after["pid"] != before["pid"] and after["last_exit"] == -signal.SIGKILL and after["since"] > before["since"]
+    assert before["exits"] == [] and len(after["exits"]) == 1 and before["since"] < after["exits"][0] <= after["since"]
     assert json.loads((tmp_path / "run" / "broker.json").read_text())["url"] == url
     deaths = [json.loads(line) for line in supervisor.text().splitlines() if "child-died" in line]
     assert [(line["child"], line["exit"], line["again_in_s"], line["level"]) for line in deaths] == [("broker", -9, 0.2, "error")]

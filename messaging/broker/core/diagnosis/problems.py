@@ -18,6 +18,7 @@ from messaging.times import time_text
 ABANDONED_MS = 10_000  # a consumer that comes back sooner was only deployed anew
 LATE_MS = 30_000  # after the delivery time of a delayed message
 UNACKNOWLEDGED_MS = 600_000  # what takes longer than that to be handled is rare
+REJECTED_TIMES = 8  # a power of two; of what is sent again so often and more it is told
 GROWING_MS = 600_000  # since the last dead letter
 DEAD_LETTER_ENDING = "-DLQ"  # of the topics that clients make for their dead letters
 _PASSING = frozenset({Reason.CLOSING, Reason.FENCED})
@@ -62,6 +63,9 @@ def signs_of_subscription(
         signs.append(Sign(Kind.DELAYED_LATE, text, "look at the broker's log", due_ms, subscription.delayed_entries))
     elif finding.reason is Reason.SENT and (unmoved_ms := still_ms(subscription, now_ms)) >= UNACKNOWLEDGED_MS:
         signs.append(Sign(Kind.UNACKNOWLEDGED, finding.sentence, finding.remedy, now_ms - unmoved_ms, backlog))
+    elif often := rejected_often(subscription):
+        remedy = "find out why consumers reject them, or take too long; a dead-letter policy moves such messages aside"
+        signs.append(Sign(Kind.UNACKNOWLEDGED, often_sentence(often), remedy, waiting=backlog))
     if grows and subscription.consumers and verdict.health is DeliveryHealth.GOOD:
         text = f"The backlog grows although consumers are connected; {_entries(backlog)} not acknowledged."
         remedy = "add consumers, or find out what slows them down"
@@ -70,6 +74,17 @@ def signs_of_subscription(
         remedy = REMEDIES[Reason.RATE_LIMIT]
         signs.append(Sign(Kind.DISPATCH_THROTTLED, rate_sentence(state.blocked_by, "Delivery is"), remedy, waiting=backlog))
     return [*signs, *_signs_of_dead_letters(subscription, now_ms)]
+
+
+def rejected_often(subscription: Subscription) -> int:
+    """How many entries are sent again and again; 0 where a dead-letter policy ends that."""
+    redeliveries = subscription.state.redeliveries
+    return redeliveries.counts.entries_from(REJECTED_TIMES.bit_length() - 1) if redeliveries.count_max is None else 0
+
+
+def often_sentence(entries: int) -> str:
+    what = "1 entry was" if entries == 1 else f"{entries:,} entries were"
+    return f"{what} sent again {REJECTED_TIMES} times and more, and no consumer acknowledges that."
 
 
 def signs_of_abandoned(backlog: int, idle_since_ms: int | None, now_ms: int) -> list[Sign]:

@@ -42,6 +42,10 @@ class RedeliveryCounts:
             digits.append(carried.copy())
         self._shorten(ledger_id, digits)
 
+    def entries_from(self, digit: int) -> int:
+        """How many entries were counted 2 ** `digit` times and more."""
+        return sum(len(BitMap.union(*digits[digit:])) for digits in self._ledgers.values() if len(digits) > digit)
+
     def of(self, position: Position) -> int:
         return sum((position.entry_id in digit) << at for at, digit in enumerate(self._ledgers.get(position.ledger_id, ())))
 

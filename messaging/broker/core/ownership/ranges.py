@@ -34,5 +34,7 @@ class OwnedBundles:
 
     def has(self, topic: str) -> bool:
         name = original_name(topic)
-        namespace = namespace_of(name)
-        return namespace.startswith(self._own) or row_holding(self._rows.get(namespace, ()), position_of(name)) is not None
+        return self.has_at(namespace_of(name), position_of(name))
+
+    def has_at(self, namespace: str, position: int) -> bool:
+        return namespace.startswith(self._own) or row_holding(self._rows.get(namespace, ()), position) is not None

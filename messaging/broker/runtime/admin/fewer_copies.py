@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -35,15 +39,33 @@ async def problems_of_copies(broker: Broker, slices: TurnSlices) -> dict[str, li
         tenant, count = namespace.partition("/")[0], len(since_times)
         problem = Problem(
             kind=Kind.FEWER_COPIES,
-            sentence=f"Topics whose messages get fewer copies than they should, because too few bookies answer: {count}.",
+            sentence=_sentence(count),
+            topics=count,
             remedy=REMEDY,
             since_ms=min(since_times),
             tenant=tenant,
             namespace=namespace,
-            id=broker.settings.broker_id,
         )
         found.setdefault(tenant, []).append(problem)
     return found
+
+
+def together(problems: Iterable[Problem]) -> list[Problem]:
+    """Of several brokers, in any order: each namespace once."""
+    found, few = list[Problem](), dict[str, Problem]()
+    for each in problems:
+        if each.kind != Kind.FEWER_COPIES:
+            found.append(each)
+        elif (other := few.get(each.namespace)) is None:
+            few[each.namespace] = each
+        else:
+            topics, since = each.topics + other.topics, [at for at in (each.since_ms, other.since_ms) if at is not None]
+            few[each.namespace] = replace(other, sentence=_sentence(topics), topics=topics, since_ms=min(since, default=None))
+    return [*found, *few.values()]
+
+
+def _sentence(topics: int) -> str:
+    return f"Topics whose messages get fewer copies than they should, because too few bookies answer: {topics:,}."
 
 
 def problems_of_topic(broker: Broker, topic: Topic) -> list[Problem]:

@@ -73,11 +73,12 @@ from messaging.adminrpc.topics import (
     TopicsRanked,
 )
 from messaging.adminrpc.usage import UsageFlushed
+from messaging.broker.runtime.admin.fewer_copies import together
 from messaging.broker.runtime.admin.stats.members import MemberSums
 from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
 from messaging.broker.runtime.admin.stats.ranking import combined, in_order
 from messaging.errors import Conflict, MagnetarError, SubscriptionNotFound
-from messaging.problems.kinds import ORDER
+from messaging.problems.kinds import ORDER, Kind
 from messaging.problems.order import rank
 from messaging.protocol.names import parse_topic
 from messaging.storage.meta_store import partitioned_name
@@ -295,10 +296,14 @@ def problems(outcomes: Sequence[Outcome]) -> ProblemsFound:
     for answer in answers:
         for namespace, kind in answer.by_namespace.items():
             by_namespace[namespace] = min(by_namespace.get(namespace, kind), kind, key=lambda each: ORDER.get(each, len(ORDER)))
-    looked = [answer.looked_ms for answer in answers]
+    looked, total = [answer.looked_ms for answer in answers], sum((Counter(answer.total) for answer in answers), Counter[str]())
+    told = [problem for answer in answers for problem in answer.problems]
+    found = together(told)
+    if len(found) < len(told):
+        total[Kind.FEWER_COPIES] -= len(told) - len(found)
     return ProblemsFound(
-        problems=sorted((problem for answer in answers for problem in answer.problems), key=rank),
-        total=dict(sum((Counter(answer.total) for answer in answers), Counter())),
+        problems=sorted(found, key=rank),
+        total=dict(total),
         by_namespace=by_namespace,
         beyond=sum(answer.beyond for answer in answers),
         unknown_topics=sum(answer.unknown_topics for answer in answers),

@@ -43,6 +43,9 @@ class ProblemHandlers:
         total: Counter[str] = Counter()
         by_namespace: dict[str, str] = {}
         left_out = unknown_topics = 0
+        if request.everywhere and (down := sorted(self._broker.brokers_down.problems(), key=rank)):
+            lists.append(down)
+            total[Kind.PROCESS_DOWN] += len(down)
         for tenant in sorted(whole | set(single)):
             namespaces = single.get(tenant)
             await slices.spend(TENANT_COST + PROBLEM_COST * watch.count(tenant) + len(namespaces or ()))

@@ -51,8 +51,9 @@ async def meter_stored_topics(service: Broker) -> None:
 
 
 class MeteredBundles:
-    """What quiet topics hold is recorded by the owner of their bundle, and by nobody else: bundles come and go. Reading the topics
-    of a namespace costs as much for one bundle as for all, so those that come one after the other are read together."""
+    """What quiet topics hold is recorded by the owner of their bundle, and by nobody else, and so is told what is wrong there.
+    Bundles come and go. Reading the topics of a namespace costs as much for one bundle as for all: those that come one after the
+    other are read together."""
 
     def __init__(self, service: Broker, now_s: Callable[[], float] = time.monotonic) -> None:
         self._service = service
@@ -64,8 +65,11 @@ class MeteredBundles:
         """`rows`: of all bundles that this broker owns now. Raises `StoreError`; what was not done is done next time."""
         owned = {row.bundle for row in rows}
         gone, usage = self._known - owned, self._service.metering.usage
-        if gone and usage is not None:
-            usage.keep(self._service.owners.owned_namespaces().has)
+        if gone:
+            left = self._service.owners.owned_namespaces()
+            self._service.stored_problems.keep(left)
+            if usage is not None:
+                usage.keep(left.has)
         self._known -= gone
         come: defaultdict[str, list[OwnershipRow]] = defaultdict(list)
         for row in rows:
@@ -86,6 +90,7 @@ class MeteredBundles:
         after = ""
         while names := await self._service.storage.meta.list_topics(namespace, after=after, limit=PAGE_TOPICS):
             await _meter_at_rest(self._service, come, names)
+            await self._service.stored_problems.look_at(names, come)
             after = names[-1]
         await _meter_recycled_topics(self._service, come, f"{PREFIX}{namespace}/")
 

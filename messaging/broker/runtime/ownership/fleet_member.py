@@ -139,7 +139,7 @@ class FleetMember(ABC):
                 return Elsewhere(decided.broker.addresses, decided.owner)
             if isinstance(decided, NotNow):
                 refused = NotYet if decided.passes else NotReady
-                raise refused(f"topic {name} is not served now: {decided.why}; try again in a moment")
+                raise refused(f"topic {name} is not served now, as {decided.why}; try again in a moment")
             self.owners.expect(decided.bundle, self.broker_id)
             await self._before_acquiring(name, decided.bundle)
             if self._decide(name, sent) == decided:

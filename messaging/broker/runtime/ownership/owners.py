@@ -57,9 +57,15 @@ class OwnedNamespaces(Protocol):
         """Whether the bundle of a topic, by its full name or its place in the recycle bin, is this broker's. May be asked in any
         thread."""
 
+    def has_at(self, namespace: str, position: int) -> bool:
+        """The same of the bundle that holds a hash."""
+
 
 class Everything:
     def has(self, topic: str) -> bool:
+        return True
+
+    def has_at(self, namespace: str, position: int) -> bool:
         return True
 
 

@@ -161,6 +161,10 @@ class KnownProblems:
         of_tenant = self._tenants.get(tenant_of(topic))
         return [] if of_tenant is None else [entry.problem for entry in of_tenant.topics.get(topic, ())]
 
+    def topics(self) -> list[str]:
+        """Of which something is known."""
+        return [topic for of_tenant in self._tenants.values() for topic in of_tenant.topics]
+
     def left_out_of_topic(self, topic: str) -> int:
         of_tenant = self._tenants.get(tenant_of(topic))
         left_out = None if of_tenant is None else of_tenant.left_out.get(hash(topic))

@@ -10,6 +10,7 @@ from messaging.broker.core.diagnosis.explain import DeliveryState
 from messaging.broker.core.diagnosis.problems import (
     ABANDONED_MS,
     GROWING_MS,
+    REJECTED_TIMES,
     UNACKNOWLEDGED_MS,
     Sign,
     is_quiet,
@@ -138,3 +139,23 @@ def test_dead_letters_are_told_while_they_grow_and_while_they_cannot_be_moved() 
     assert sign.kind == "dead_letters"
     assert sign.sentence == "2 messages were moved to persistent://t/n/a-s-DLQ since the topic was loaded."
     assert signs(world, GROWING_MS) == []
+
+
+def test_messages_that_are_rejected_again_and_again_are_told_of() -> None:
+    """A consumer that rejects the same messages for ever moves all the time: nothing was said to be wrong."""
+    world = World()
+    consumer = world.attach(SHARED, permits=1_000)
+    entries = world.publish([1] * 3)
+    for _ in range(REJECTED_TIMES - 1):
+        world.now_ms += 1_000
+        world.nack(consumer, *entries)
+    assert signs(world) == []
+    world.nack(consumer, *entries)
+    (sign,) = signs(world)
+    assert sign.kind == "unacknowledged" and "a dead-letter policy" in sign.remedy
+    assert sign.sentence == "3 entries were sent again 8 times and more, and no consumer acknowledges that."
+    world.ack(consumer, entries[0], entries[1])
+    (sign,) = signs(world)
+    assert sign.sentence.startswith("1 entry was sent again")
+    world.subscription.state.redeliveries.limit_counts(100)
+    assert signs(world) == [], "a dead-letter policy ends it"

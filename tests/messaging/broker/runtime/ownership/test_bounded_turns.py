@@ -48,7 +48,10 @@ class Metadata:
 async def test_bundles_that_come_one_by_one_are_metered_together() -> None:
     metadata, now_s = Metadata(), 0.0
     service: Any = SimpleNamespace(
-        storage=SimpleNamespace(meta=metadata), metering=SimpleNamespace(usage=None), topics=SimpleNamespace(loaded={})
+        storage=SimpleNamespace(meta=metadata),
+        metering=SimpleNamespace(usage=None),
+        topics=SimpleNamespace(loaded={}),
+        stored_problems=None,  # there are no topics to look at
     )
     metered = MeteredBundles(cast(Broker, service), lambda: now_s)
     for count in range(1, len(ROWS)):

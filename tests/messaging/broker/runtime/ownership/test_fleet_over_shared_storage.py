@@ -217,6 +217,38 @@ async def test_what_quiet_topics_hold_is_metered_by_their_owner_alone(tmp_path: 
         taker.service.metering.usage = recording
 
 
+async def test_what_waits_in_a_bundle_that_moved_is_told_by_its_owner_alone(tmp_path: Path, metadata_url: str) -> None:
+    """Whoever had the bundle went on to say that no consumer was connected, and offered to delete the subscription: its consumers
+    were at the other broker."""
+    async with shared_fleet(tmp_path, metadata_url, 2) as fleet:
+        async with client_of(fleet[0]) as client:
+            for topic in TOPICS:
+                async with client.consumer(topic, "reading"):
+                    await publish(client, [topic], "a")
+        giver, taker = fleet if rows_of(fleet[0]) else reversed(fleet)
+        passed_s = iter(range(0, 10_000, 100))
+        of_giver, of_taker = (MeteredBundles(broker.service, lambda: next(passed_s)) for broker in (giver, taker))
+        for broker, metered in ((giver, of_giver), (taker, of_taker)):
+            for topic in served(broker):
+                await broker.service.topics.unload(parse_topic(topic))
+            await eventually(lambda broker=broker: broker.service.stored_problems.done)
+            await metered.follow(rows_of(broker))
+        assert waiting(giver) and waiting(giver) | waiting(taker) == set(TOPICS) and not waiting(giver) & waiting(taker)
+        moves = giver.service.bundle_moves
+        assert moves is not None and isinstance(taker.service.owners, SharedMember)
+        for row in rows_of(giver):
+            await moves.give(row.bundle, taker.service.settings.broker_id)
+        await taker.service.owners.look()
+        await of_giver.follow(rows_of(giver))
+        await of_taker.follow(rows_of(taker))
+        assert not waiting(giver) and waiting(taker) == set(TOPICS)
+
+
+def waiting(broker: RunningBroker) -> set[str]:
+    """Topics of which it says that no consumer is connected."""
+    return {problem.topic for problem in broker.service.problems.of("acme") if problem.kind == "no_consumer"}
+
+
 class UsageOfQuietTopics:
     def __init__(self) -> None:
         self.resting: dict[str, int] = {}
