@@ -134,10 +134,10 @@ def of_platform() -> Iterator[Problem]:
         remedy = gettext("shorten retention, let consumers catch up, or enlarge the disk")
         yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
     for child in platform_view.children(())[0]:
-        if (sentence := _process(child)) is not None:
+        if ended := _process(child):
             since = child.since if child.state in _DOWN else min(_recent(child))
             yield Problem(
-                kind=Kind.PROCESS_DOWN, id=child.name, sentence=sentence, remedy=gettext("look at its log"), since_ms=_ms(since)
+                kind=Kind.PROCESS_DOWN, id=child.name, sentence=ended, remedy=gettext("look at its log"), since_ms=_ms(since)
             )
     for task in overview():
         if task["last_outcome"] in _FAILED:
@@ -154,15 +154,15 @@ def of_platform() -> Iterator[Problem]:
             )
 
 
-def _process(child: platform_view.ChildRow) -> str | None:
-    """What is wrong with it; None: nothing."""
+def _process(child: platform_view.ChildRow) -> str:
+    """What is wrong with it; "": nothing."""
     exit_text = gettext(" Its last exit: {last_exit}.").format(last_exit=child.last_exit) if child.last_exit else ""
     if child.state in _DOWN and (child.state != "starting" or child.last_exit):
         return gettext("Process {name} {down}.{exit_text}").format(name=child.name, down=_DOWN[child.state], exit_text=exit_text)
     if (count := len(_recent(child))) > 1:
         text = gettext("Process {name} ended {count} times within 10 minutes, and runs again.{exit_text}")
         return text.format(name=child.name, count=count, exit_text=exit_text)
-    return None
+    return ""
 
 
 def _recent(child: platform_view.ChildRow) -> list[datetime]:

@@ -136,7 +136,7 @@ def test_alerts_of_a_topic_are_told_however_many_others_fire(
     monkeypatch.setattr(facts, "ALERTS_MAX", 3)
     now, uid = timezone.now(), Tenant.unscoped.get(name="acme").uid
     topic = "persistent://acme/orders/placed"
-    standing = {"value": 12, "counter": None, "partitions": {}, "above_since_ms": 1, "firing": True}
+    standing: dict[str, object] = {"value": 12, "counter": None, "partitions": {}, "above_since_ms": 1, "firing": True}
 
     def rule(name: str, minutes_ago: int, **given: object) -> AlertRule:
         fields = {"tenant": "acme", "tenant_uid": uid, "kind": "backlog_entries", "threshold": 10, "value": 12, "firing": True}

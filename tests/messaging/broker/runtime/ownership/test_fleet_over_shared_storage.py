@@ -227,11 +227,11 @@ async def test_what_waits_in_a_bundle_that_moved_is_told_by_its_owner_alone(tmp_
                     await publish(client, [topic], "a")
         giver, taker = fleet if rows_of(fleet[0]) else reversed(fleet)
         passed_s = iter(range(0, 10_000, 100))
+        await eventually(lambda: all(broker.service.stored_problems.done for broker in fleet))
         of_giver, of_taker = (MeteredBundles(broker.service, lambda: next(passed_s)) for broker in (giver, taker))
         for broker, metered in ((giver, of_giver), (taker, of_taker)):
             for topic in served(broker):
                 await broker.service.topics.unload(parse_topic(topic))
-            await eventually(lambda broker=broker: broker.service.stored_problems.done)
             await metered.follow(rows_of(broker))
         assert waiting(giver) and waiting(giver) | waiting(taker) == set(TOPICS) and not waiting(giver) & waiting(taker)
         moves = giver.service.bundle_moves

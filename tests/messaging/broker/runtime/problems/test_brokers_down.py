@@ -46,7 +46,8 @@ async def test_a_broker_that_is_gone_is_told_of_by_one_of_the_others_until_it_is
         (problem,), others = first.service.brokers_down.problems(), third.service.brokers_down.problems()
         assert problem.id == "machine-2" and "does not run" in problem.sentence and problem.since_ms is not None and others == []
         async with shared_broker(tmp_path, metadata_url, 2):
-            await first.service.owners.look()  # type: ignore[union-attr]
+            assert isinstance(first.service.owners, SharedMember)
+            await first.service.owners.look()
             assert first.service.brokers_down.problems() == []
 
 
