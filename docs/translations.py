@@ -88,7 +88,7 @@ SENTENCES = [
         "messaging/broker/core/diagnosis/trace.py",
         "messaging/broker/runtime/admin/diagnosis.py",
         "messaging/broker/runtime/admin/fewer_copies.py",
-        "messaging/broker/runtime/problems/brokers_down.py",
+        "messaging/broker/runtime/problems/broker_problems.py",
         "messaging/broker/runtime/problems/refusals.py",
         "messaging/broker/runtime/problems/topic_look.py",
         "messaging/broker/runtime/problems/topic_signs.py",

@@ -176,7 +176,7 @@ def with_processes(found: ProblemsFound, processes: Iterable[Problem]) -> Proble
     kept = [each for each in found.problems if each.kind != Kind.PROCESS_DOWN or platform_view.process_of(each.id) not in told]
     known = {each.id for each in kept if each.kind == Kind.PROCESS_DOWN}
     silent = [each for each in found.unreachable if each not in known and platform_view.process_of(each) not in told]
-    text, remedy = gettext("Broker {broker_id} does not answer."), gettext("look at its machine and its log")
+    text, remedy = gettext("Broker {broker_id} is not responding."), gettext("look at its machine and its log")
     kept += [Problem(kind=Kind.PROCESS_DOWN, id=each, sentence=text.format(broker_id=each), remedy=remedy) for each in silent]
     more = len(kept) - len(found.problems)
     total = found.total | ({Kind.PROCESS_DOWN.value: found.total.get(Kind.PROCESS_DOWN, 0) + more} if more else {})

@@ -458,7 +458,7 @@ def test_brokers_that_are_away_or_silent_are_told_of_once(
 
     monkeypatch.setattr(world, "perform", several)
     page = text(browse("superuser"), "/now")
-    assert "Broker m4 does not answer." in page and "3 problems" in page
+    assert "Broker m4 is not responding." in page and "3 problems" in page
     assert marks(page) == ["PROCESS DOWN"] * 3
     child = platform_view.ChildRow("broker-2", "backing-off", "", None, 3, "signal 9", timezone.now())
     monkeypatch.setattr(platform_view, "children", lambda silent: ([child], ""))

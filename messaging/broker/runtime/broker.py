@@ -51,7 +51,7 @@ from messaging.broker.runtime.ownership.shared_limits import TELL_S, FleetLimits
 from messaging.broker.runtime.ownership.silence import Silence
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
-from messaging.broker.runtime.problems.brokers_down import BrokersDown
+from messaging.broker.runtime.problems.broker_problems import BrokerProblems
 from messaging.broker.runtime.problems.stored import StoredProblems
 from messaging.broker.runtime.problems.watch import LOOK_S as PROBLEMS_LOOK_S
 from messaging.broker.runtime.problems.watch import ProblemWatch
@@ -252,7 +252,7 @@ class Broker:
         )
         self.problems = ProblemWatch(topics, self.now_ms, self.background.register("look_for_problems"), self.access.view.owner_of)
         self.stored_problems = StoredProblems(self.problems, topics, self.storage, self.cursors, self.owners.owned_namespaces)
-        self.brokers_down = BrokersDown(settings.broker_id, self.owners, self.ready, self.now_ms)
+        self.broker_problems = BrokerProblems(settings.broker_id, self.owners, self.ready, self.now_ms)
         self.schemas.on_judged.append(self.problems.refusals.judged)
         self.access.feed.on_change.append(self.problems.refusals.follow)
         topics.on_loaded += [self.problems.loaded, self.stored_problems.loaded]
@@ -375,7 +375,7 @@ class Broker:
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         background.every(LOOK_S, "end_non_persistent_topics", self.non_persistent_topics.look)
         background.every(PROBLEMS_LOOK_S, "look_for_problems", self.problems.look)
-        background.every(PROBLEMS_LOOK_S, "look_for_brokers", self.brokers_down.look)
+        background.every(PROBLEMS_LOOK_S, "look_for_brokers", self.broker_problems.look)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._look_at_keys)

@@ -43,7 +43,7 @@ class ProblemHandlers:
         total: Counter[str] = Counter()
         by_namespace: dict[str, str] = {}
         left_out = unknown_topics = 0
-        if request.everywhere and (down := sorted(self._broker.brokers_down.problems(), key=rank)):
+        if request.everywhere and (down := sorted(self._broker.broker_problems.problems(), key=rank)):
             lists.append(down)
             total[Kind.PROCESS_DOWN] += len(down)
         for tenant in sorted(whole | set(single)):

@@ -14,10 +14,8 @@ from messaging.adminrpc.topics import LiveAsked
 from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign, signs_of_subscription
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems import known as known_problems
-from messaging.broker.runtime.problems import refusals as schema_refusals
 from messaging.broker.runtime.problems import topic_signs, watch
 from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, TopicProblems
-from messaging.broker.runtime.problems.refusals import CLIENTS_MAX, KEPT_MS, TOPICS_MAX, SchemaRefusals
 from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -389,105 +387,9 @@ def test_counts_of_tenants_tell_who_has_most(changes: list[tuple[str, int]]) -> 
         assert largest == most and counts.total == sum(plain.values()) and (not most or plain[tenant_with_most] == most)
 
 
-class Owners(dict[str, str]):
-    """namespace -> the uid of its tenant."""
-
-
-APP = "producer app@acme 10.0.0.1"
-
-
-def made_refusals() -> tuple[SchemaRefusals, Owners, list[int]]:
-    now_ms, owners = [1_000], Owners({"acme/n": "first", "acme/other": "first"})
-    return SchemaRefusals(lambda: now_ms[0], owners.get), owners, now_ms
-
-
-def test_refusals_are_counted_by_topic_and_forgotten_after_a_while() -> None:
-    refusals, _, now_ms = made_refusals()
-    for partition in (0, 1):
-        refusals.judged(
-            parse_topic(f"persistent://acme/n/t-partition-{partition}"), APP, "the schema is not compatible: a is missing"
-        )
-    (problem,) = refusals.of("acme")
-    assert problem.topic == "persistent://acme/n/t" and problem.since_ms == 1_000
-    assert problem.sentence == "Clients were refused 2 times. The schema is not compatible: a is missing."
-    for index in range(TOPICS_MAX):
-        refusals.judged(parse_topic(f"persistent://acme/n/{index}"), APP, "no")
-    assert len(refusals.of("acme")) == TOPICS_MAX
-    now_ms[0] += KEPT_MS
-    assert refusals.of("acme") == [] and refusals.tenants() == set() and refusals.count("acme") == 0
-
-
-def test_a_refusal_is_over_once_those_that_were_refused_got_through() -> None:
-    """It was told for ten minutes after the client had been mended."""
-    refusals, _, now_ms = made_refusals()
-    name, other = parse_topic("persistent://acme/n/t-partition-0"), "producer app@acme 10.0.0.2"
-    refusals.judged(name, APP, "no")
-    refusals.judged(name, other, "no")
-    refusals.judged(name, "producer app@acme 10.0.0.3", "")  # that was never refused
-    refusals.judged(name, APP, "")
-    assert refusals.is_refused(str(name)), "another one still does not get through"
-    now_ms[0] += KEPT_MS // 2
-    refusals.judged(parse_topic("persistent://acme/n/t-partition-1"), other, "")
-    assert not refusals.is_refused(str(name)) and refusals.tenants() == set() and refusals.count("acme") == 0
-    refusals.judged(name, other, "")
-    assert refusals.of("acme") == []
-
-
-def test_of_more_clients_than_are_known_again_a_refusal_stays_for_its_while() -> None:
-    refusals, _, now_ms = made_refusals()
-    name, many = parse_topic("persistent://acme/n/t"), [f"producer app@acme 10.0.0.{index}" for index in range(CLIENTS_MAX + 2)]
-    for refusal in ("no", ""):
-        for client in many:
-            refusals.judged(name, client, refusal)
-    assert refusals.is_refused(str(name))
-    now_ms[0] += KEPT_MS
-    assert refusals.of("acme") == []
-
-
-def test_refusals_of_all_tenants_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_refusals, "PLATFORM_TOPICS_MAX", 4)
-    refusals, owners, _ = made_refusals()
-    owners["initech/n"] = "other"
-    for index in range(5):
-        refusals.judged(parse_topic(f"persistent://acme/n/{index}"), APP, "no")
-    refusals.judged(parse_topic("persistent://initech/n/t"), APP, "no")
-    assert [problem.topic[-1] for problem in refusals.of("acme")] == ["2", "3", "4"] and len(refusals.of("initech")) == 1
-
-
-def test_a_tenant_that_is_made_again_is_told_of_no_refusals_of_the_former_one() -> None:
-    refusals, owners, _ = made_refusals()
-    name = parse_topic("persistent://acme/n/secret")
-    refusals.judged(name, APP, "no")
-    assert refusals.is_refused(str(name)) and len(refusals.of("acme")) == 1
-    owners["acme/n"] = "second"
-    assert not refusals.is_refused(str(name)) and refusals.of("acme") == [] and refusals.tenants() == set()
-
-
-def test_refusals_end_with_their_topic_and_namespace() -> None:
-    refusals, owners, _ = made_refusals()
-    for topic in ("n/a", "n/b-partition-0", "other/c", "other/d"):
-        refusals.judged(parse_topic(f"persistent://acme/{topic}"), APP, "no")
-    refusals.topic_deleted("persistent://acme/n/a")
-    refusals.topic_deleted("persistent://acme/n/b-partition-1")
-    refusals.topic_deleted("persistent://acme/n/never")
-    assert [problem.topic for problem in refusals.of("acme")] == ["persistent://acme/other/c", "persistent://acme/other/d"]
-    del owners["acme/other"]
-    refusals.follow({("namespace", "acme/other")})
-    assert refusals.tenants() == set()  # without having been asked
-    owners["acme/other"] = "first"
-    assert refusals.of("acme") == []
-    refusals.judged(parse_topic("persistent://acme/other/c"), APP, "no")
-    refusals.namespace_deleted("acme/n")
-    assert len(refusals.of("acme")) == 1
-    refusals.namespace_deleted("acme/other")
-    assert refusals.of("acme") == []
-    refusals.judged(parse_topic("persistent://acme/none/c"), APP, "no")  # of a namespace that is gone already
-    assert refusals.tenants() == set()
-
-
 async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld) -> None:
     await filled(world, 0)
-    world.service.problems.refusals.judged(parse_topic(TOPIC), APP, "no")
+    world.service.problems.refusals.judged(parse_topic(TOPIC), "producer app@acme 10.0.0.1", "no")
     live = await world.admin.live.live(LiveAsked(namespace="acme/orders"))
     assert [row.problem for row in live.topics] == ["schema_refused"]
     assert (await asked(world)).by_namespace == {"acme/orders": "schema_refused"}
@@ -497,7 +399,7 @@ async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld)
 
 async def test_schema_refusals_go_with_their_tenant_as_the_broker_learns_of_it(world: BrokerWorld) -> None:
     view, problems = world.service.access.view, world.service.problems
-    problems.refusals.judged(parse_topic("persistent://acme/orders/secret"), APP, "no")
+    problems.refusals.judged(parse_topic("persistent://acme/orders/secret"), "producer app@acme 10.0.0.1", "no")
     assert len((await asked(world)).problems) == 1
     tenant = view.tenants["acme"]
     view.tenants["acme"] = tenant | {"uid": "another"}

@@ -15,7 +15,7 @@ from messaging.problems.order import Problem
 UNREADY_MS = 10_000  # a database that answers again sooner was only busy
 
 
-class BrokersDown:
+class BrokerProblems:
     """`ready`: whether this broker is, and why not."""
 
     def __init__(self, broker_id: str, owners: Owners, ready: Callable[[], tuple[bool, str]], now_ms: Callable[[], int]) -> None:

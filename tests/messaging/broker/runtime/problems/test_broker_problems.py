@@ -8,7 +8,7 @@ from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.admin.merging import problems as merged
 from messaging.broker.runtime.ownership.owners import SoleOwner
 from messaging.broker.runtime.ownership.shared_member import SharedMember
-from messaging.broker.runtime.problems.brokers_down import UNREADY_MS, BrokersDown
+from messaging.broker.runtime.problems.broker_problems import UNREADY_MS, BrokerProblems
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
 from tests.support.brokers.fleet import shared_broker
@@ -17,7 +17,7 @@ from tests.support.worlds.broker_world import BrokerWorld
 
 async def test_a_broker_that_is_not_ready_for_a_while_says_so() -> None:
     now_ms, why = 1_000, ""
-    down = BrokersDown("m1", SoleOwner(), lambda: (not why, why), lambda: now_ms)
+    down = BrokerProblems("m1", SoleOwner(), lambda: (not why, why), lambda: now_ms)
     await down.look()
     assert down.problems() == []
     why = "the BookKeeper of ledger_url does not answer as it should"
@@ -42,20 +42,20 @@ async def test_a_broker_that_is_gone_is_told_of_by_one_of_the_others_until_it_is
         for broker in (first, third):
             assert isinstance(broker.service.owners, SharedMember)
             await broker.service.owners.look()
-            await broker.service.brokers_down.look()
-        (problem,), others = first.service.brokers_down.problems(), third.service.brokers_down.problems()
+            await broker.service.broker_problems.look()
+        (problem,), others = first.service.broker_problems.problems(), third.service.broker_problems.problems()
         assert problem.id == "machine-2" and "does not run" in problem.sentence and problem.since_ms is not None and others == []
         async with shared_broker(tmp_path, metadata_url, 2):
             assert isinstance(first.service.owners, SharedMember)
             await first.service.owners.look()
-            assert first.service.brokers_down.problems() == []
+            assert first.service.broker_problems.problems() == []
 
 
 async def test_members_of_tenants_are_not_told_of_brokers(world: BrokerWorld) -> None:
     world.service.why_not_ready = "the log cannot be written"
     passing_ms = iter((0, UNREADY_MS, UNREADY_MS))
-    world.service.brokers_down = BrokersDown("m1", SoleOwner(), world.service.ready, passing_ms.__next__)
-    await world.service.brokers_down.look()
+    world.service.broker_problems = BrokerProblems("m1", SoleOwner(), world.service.ready, passing_ms.__next__)
+    await world.service.broker_problems.look()
     told = await world.admin.problems.list_problems(ProblemsList(of_tenants=["acme"]))
     assert told.problems == [] and told.total == {}
     told = await world.admin.problems.list_problems(ProblemsList(everywhere=True))
