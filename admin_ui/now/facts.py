@@ -160,7 +160,7 @@ def _process(child: platform_view.ChildRow) -> str:
     if child.state in _DOWN and (child.state != "starting" or child.last_exit):
         return gettext("Process {name} {down}.{exit_text}").format(name=child.name, down=_DOWN[child.state], exit_text=exit_text)
     if (count := len(_recent(child))) > 1:
-        text = gettext("Process {name} ended {count} times within 10 minutes, and runs again.{exit_text}")
+        text = gettext("Process {name} runs again. How often it ended within 10 minutes: {count}.{exit_text}")
         return text.format(name=child.name, count=count, exit_text=exit_text)
     return ""
 

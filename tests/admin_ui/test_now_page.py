@@ -436,7 +436,7 @@ def test_processes_that_end_again_and_again_are_told_of_while_they_run(
     assert marks(shown("ready", "signal 9", 700, 5)) == [], "once, and it runs again"
     assert marks(shown("starting", "")) == [], "for the first time"
     page = shown("ready", "signal 9", 700, 50, 5)
-    assert marks(page) == ["PROCESS DOWN"] and "Process worker ended 2 times within 10 minutes, and runs again." in page
+    assert marks(page) == ["PROCESS DOWN"] and "Process worker runs again. How often it ended within 10 minutes: 2." in page
     assert "ended and is being started again. Its last exit: signal 9." in shown("starting", "signal 9", 5)
 
 
