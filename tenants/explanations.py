@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from django.db.models import QuerySet
+
 from messaging.errors import InvalidValue, NotFound
-from messaging.permissions.decision import Decision, decide, refusal
-from messaging.permissions.model import Action, Principal, Resource
+from messaging.permissions.decision import Decision, decide, refusal, text_of, text_of_key
+from messaging.permissions.model import Action, Principal, Resource, Scope
 from messaging.permissions.roles import OF_TENANT
 from tenants.grants import DatabaseGrants
 from tenants.models import Grant, Key, Membership, Namespace, Tenant
@@ -35,6 +38,15 @@ class Others(NamedTuple):
 
     answers: list[Answer]
     complete: bool
+
+
+class Part(NamedTuple):
+    """What somebody may in a part (`where`) of what was asked for, and perhaps in all of it, for other reasons."""
+
+    principal: Principal
+    where: str
+    actions: frozenset[Action]
+    because: tuple[str, ...]
 
 
 class Explained(NamedTuple):
@@ -107,6 +119,41 @@ def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> l
             if decision.allowed:  # why it is refused to thousands of others, nobody asked
                 answers.append(Answer(principal, decision, ""))
     return [Others(answers, complete) for answers in found]
+
+
+def who_of_parts(tenant: str, resource: Resource, actions: Sequence[Action]) -> Iterator[Part]:
+    """Whoever has a role on, or was granted, a part of a tenant, a namespace or a topic. No more subjects and grants are
+    looked at than for `who_of_each`."""
+    grants, wanted = DatabaseGrants(), frozenset(actions)
+    for principal in islice(_subjects(tenant, resource, grants), SUBJECTS_MAX):
+        of_key = bool(principal.key_id)
+        bindings = grants.key_bindings(principal.key_id) if of_key else grants.bindings(tenant, principal.role)
+        for binding in bindings or ():
+            if (may := wanted & binding.actions) and _is_of_part(binding.scope, resource):
+                text = text_of_key(principal, binding) if of_key else text_of(principal.role, binding)
+                yield Part(principal, str(binding.scope), may, (text,))
+    with tenant_scope(tenant):
+        rows = list(_grants_of_parts(resource).values_list("namespace_id", "topic", "role")[:SUBJECTS_MAX])
+    grants.read_namespaces([namespace for namespace, _, _ in rows])
+    for namespace, topic, role in rows:
+        part, principal = Resource(tenant, namespace, topic), Principal(role)
+        decided = {action: decide(grants, principal, action, part) for action in actions}
+        if may := frozenset(action for action, decision in decided.items() if decision.allowed):
+            because = dict.fromkeys(reason.text for decision in decided.values() for reason in decision.reasons)
+            yield Part(principal, topic or str(Scope(namespace)), may, tuple(because))
+
+
+def _is_of_part(scope: Scope, resource: Resource) -> bool:
+    if resource.topic or (scope.namespace and resource.namespace and scope.namespace != resource.namespace):
+        return False
+    return not scope.covers(resource)
+
+
+def _grants_of_parts(resource: Resource) -> QuerySet[Grant]:
+    if not resource.namespace:
+        return Grant.objects.all()
+    rows = Grant.objects.filter(namespace=resource.namespace)
+    return rows.filter(topic__startswith=f"{resource.topic}-partition-") if resource.topic else rows.exclude(topic="")
 
 
 def _answered(grants: DatabaseGrants, question: Question, principal: Principal) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from msgspec import Meta
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import parse_topic
-from tenants.explanations import who_of_each
+from tenants.explanations import who_of_each, who_of_parts
 from tenants.models import AuditRecord, Tenant, TokenIssuer
 from tenants.scoping import tenant_scope
 from tenants.text_files import incomplete_line, plain_cell
@@ -36,6 +36,15 @@ class Reader(msgspec.Struct, kw_only=True):
     issuers: Annotated[list[str], Meta(description="Issuers of other organisations whose tokens have this role.")]
 
 
+class PartReader(msgspec.Struct, kw_only=True):
+    role: str
+    key_id: Annotated[str, Meta(description="Of a key with a scope; empty: whoever has the role.")]
+    where: Annotated[str, Meta(description="The namespace, topic, or topics by pattern, for people.")]
+    reads: Annotated[bool, Meta(description="May read messages there in the console and over REST; parts may be masked.")]
+    consumes: Annotated[bool, Meta(description="May subscribe there, and sees everything.")]
+    because: list[str]
+
+
 class Reading(msgspec.Struct, kw_only=True):
     role: str
     action: Annotated[str, Meta(description="Of the audit log; subscription.create: somebody began to consume.")]
@@ -48,7 +57,8 @@ class Reading(msgspec.Struct, kw_only=True):
 class ReadersReport(msgspec.Struct, kw_only=True):
     resource: str
     at: datetime
-    may: Annotated[list[Reader], Meta(description="Of all of the resource. Who may read a part of it is found by asking for that.")]
+    may: Annotated[list[Reader], Meta(description="Read or consume in all of the resource.")]
+    may_in_part: Annotated[list[PartReader], Meta(description="What somebody may in a part of the resource, and not in all of it.")]
     complete: Annotated[bool, Meta(description="false: the tenant has more members and keys than are looked at.")]
     since: datetime
     did: list[Reading]
@@ -85,12 +95,30 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
         resource=resource.topic or resource.namespace or tenant,
         at=timezone.now(),
         may=sorted(found.values(), key=lambda reader: (reader.role, reader.key_id)),
+        may_in_part=_of_parts(tenant, resource, found),
         complete=all(others.complete for others in answered),
         since=since,
         did=[Reading(**row) for row in shown],
         further=further,
         log_since=log_since,
     )
+
+
+def _of_parts(tenant: str, resource: Resource, whole: Mapping[tuple[str, str], Reader]) -> list[PartReader]:
+    """Without what they may in all of the resource."""
+    found: dict[tuple[str, str, str], PartReader] = {}
+    for part in who_of_parts(tenant, resource, (Action.MESSAGE_READ, Action.CONSUME)):
+        role, key_id = part.principal.role, part.principal.key_id
+        of_all, consumes = whole.get((role, key_id)), Action.CONSUME in part.actions
+        if of_all is not None and (of_all.consumes or not consumes):
+            continue
+        place = role, key_id, part.where
+        reader = found.setdefault(
+            place, PartReader(role=role, key_id=key_id, where=part.where, reads=True, consumes=False, because=[])
+        )
+        reader.consumes = reader.consumes or consumes
+        reader.because += [text for text in part.because if text not in reader.because]
+    return [found[place] for place in sorted(found)]
 
 
 def _within(resource: Resource) -> Q:
@@ -116,13 +144,17 @@ def _is_within(text: str, resource: Resource) -> bool:
 
 
 def as_csv(report: ReadersReport) -> str:
-    """Two tables in one: who may, and who did."""
+    """Three tables in one: who may, who may in a part, and who did."""
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     for reader in report.may:
         because = "; ".join([*reader.because, *(f"tokens of issuer {name}" for name in reader.issuers)])
         cells = ["may", reader.role, reader.key_id, reader.reads, reader.consumes, because, "", report.resource, "", "", ""]
+        writer.writerow(plain_cell(str(cell)) for cell in cells)
+    for part in report.may_in_part:
+        because = "; ".join(part.because)
+        cells = ["may_in_part", part.role, part.key_id, part.reads, part.consumes, because, "", part.where, "", "", ""]
         writer.writerow(plain_cell(str(cell)) for cell in cells)
     for reading in report.did:
         first, last = reading.first_at.isoformat(), reading.last_at.isoformat()
@@ -134,8 +166,6 @@ def as_csv(report: ReadersReport) -> str:
 
 
 def _missing(report: ReadersReport) -> Iterator[str]:
-    if "://" not in report.resource:
-        yield f"whoever may read only a part of {report.resource} is found by asking for that namespace or topic"
     if report.log_since is not None and report.log_since > report.since:
         yield f"the audit log has nothing before {report.log_since.isoformat()}, and {report.since.isoformat()} was asked for"
     if report.further:

@@ -39,10 +39,13 @@ from messaging.protocol.names import NON_PERSISTENT
 from tenants.actions.saved_views import views_of
 from tenants.models import Key, Membership, Namespace, Tenant, User
 from tenants.scoping import platform_scope, tenant_scope
+from tenants.visible import open_tenants, sees_everything, tenants_for
 
 OF_A_KIND_MAX = 20
 TENANTS_SEARCHED_MAX = 100  # for topics and subscriptions, in one question to the broker
-TENANTS_WITH_PAGES_MAX = 3
+TENANTS_WITH_PAGES_MAX = 3  # besides that where the person is
+NAMESPACES_A_LOOK, NAMESPACES_LOOKED_AT_MAX = 500, 5_000
+NAMES_LOOKED_AT_MAX = 1_000  # of topics, where some may be of closed tenants
 NAMED_MAX = 3  # topics and subscriptions on which actions are offered
 DOCUMENTS_MAX = 3
 DOCUMENTATION = "docs"
@@ -92,10 +95,13 @@ class Finder:
         if not words:
             return
         yield from (self._entry(place.said(), "page", place.route) for place in PLATFORM if self._fits(place, words))
+        of_tenants = 0
         for tenant in self._near_tenants(words):
-            for place in TENANT:
-                if self._fits(place, words, Resource(tenant), tenant):
-                    yield self._entry(place.said(tenant=tenant), _kind(place), place.route, tenant)
+            open_here = [place for place in TENANT if self._fits(place, words, Resource(tenant), tenant)]
+            yield from (self._entry(place.said(tenant=tenant), _kind(place), place.route, tenant) for place in open_here)
+            of_tenants += bool(open_here) and tenant != self.tenant
+            if of_tenants == TENANTS_WITH_PAGES_MAX:
+                break
         for name in self._near_namespaces(words):
             tenant, _, local = name.partition("/")
             for place in NAMESPACE:
@@ -110,9 +116,9 @@ class Finder:
         return self.request.actor.may(CONSOLE["GET", route_name(route)], resource)
 
     def _near_tenants(self, words: list[str]) -> list[str]:
-        """Where the person is, and those that are named; all, if there are few."""
+        """Where the person is, and those that are named; all, if there are few. More than have pages here: some may be closed."""
         few = self._first_names(self.tenants, TENANTS_WITH_PAGES_MAX + 1)
-        named = self._first_names(self.tenants.filter(_named_any(words)), TENANTS_WITH_PAGES_MAX)
+        named = self._first_names(self.tenants.filter(_named_any(words)), TENANTS_SEARCHED_MAX)
         here = [self.tenant] if self.tenant else []
         return self._looked_up([*here, *(few if len(few) <= TENANTS_WITH_PAGES_MAX else []), *named])
 
@@ -131,20 +137,37 @@ class Finder:
         return self._looked_up(self.tenants.order_by("name").values_list("name", flat=True))
 
     def _near_namespaces(self, words: list[str]) -> list[str]:
-        here = [f"{self.tenant}/{self.namespace}"] if self.namespace and self.tenant else []
-        with platform_scope():
-            rows = Namespace.objects.filter(_named_any(words), tenant__in=self.tenants).values_list("name", flat=True)
-            return [name for name in dict.fromkeys([*here, *rows[:TENANTS_WITH_PAGES_MAX]]) if self._reads(name)]
+        here = self._read_of([f"{self.tenant}/{self.namespace}"]) if self.namespace and self.tenant else []
+        return list(dict.fromkeys([*here, *self._namespaces(_named_any(words), TENANTS_WITH_PAGES_MAX)]))
 
-    def _reads(self, namespace: str) -> bool:
-        self.request.actor.grants.read_namespaces([namespace])
-        return self.request.actor.may(Action.NAMESPACE_READ, Resource(namespace.partition("/")[0], namespace))
+    def _namespaces(self, named: Q, count: int) -> list[str]:
+        """The first of those that the person may read. Of more than are looked at a note says so."""
+        found: list[str] = []
+        with platform_scope():
+            rows = Namespace.objects.filter(named, tenant__in=open_tenants(self.request.actor)).order_by("name")
+            for start in range(0, NAMESPACES_LOOKED_AT_MAX, NAMESPACES_A_LOOK):
+                names = list(rows.values_list("name", flat=True)[start : start + NAMESPACES_A_LOOK])
+                found += self._read_of(names)
+                if len(found) >= count or len(names) < NAMESPACES_A_LOOK:
+                    return found[:count]
+        note = gettext("The first {looked_at} namespaces that are called so were looked at. Type more to narrow the search.")
+        self.notes += [text for text in [note.format(looked_at=NAMESPACES_LOOKED_AT_MAX)] if text not in self.notes]
+        return found
+
+    def _read_of(self, names: list[str]) -> list[str]:
+        """Of these namespaces those that the person may read."""
+        tenants = [name.partition("/")[0] for name in names]
+        self._looked_up(tenants)
+        self.request.actor.grants.read_namespaces(names)
+        placed = zip(tenants, names, strict=True)
+        return [name for tenant, name in placed if self.request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
 
     def _policies(self) -> Iterator[Entry]:
         """Of where the person is."""
         words = self.words.split()
-        found = [subject for subject in SUBJECTS.values() if words and matches(words, subject.title, said(subject.title), "policy")]
-        for subject in found[:OF_A_KIND_MAX]:
+        for subject in SUBJECTS.values() if words else ():
+            if not matches(words, subject.title, said(subject.title), "policy"):
+                continue
             name = f"{self.tenant}/{self.namespace}"
             if self.namespace and subject.at(Level.NAMESPACE) and self._may("policies", Resource(self.tenant, name)):
                 entry = self._entry(
@@ -186,23 +209,15 @@ class Finder:
         words, request = self.words, self.request
         for name in self._first_names(self.tenants.filter(name__icontains=words), OF_A_KIND_MAX + 1):
             yield self._entry(name, "tenant", "tenant", name)
+        for name in self._namespaces(Q(name__icontains=words), OF_A_KIND_MAX + 1):
+            yield self._entry(name, "namespace", "namespace", *name.split("/"))
+        if not words:
+            return
         with platform_scope():
-            rows = Namespace.objects.filter(tenant__in=self.tenants, name__icontains=words).values_list("tenant_id", "name")
-            names = list(rows[: OF_A_KIND_MAX + 1])
-            self._looked_up(tenant for tenant, _ in names)
-            request.actor.grants.read_namespaces([name for _, name in names])
-            for tenant, name in names:
-                if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name)):
-                    yield self._entry(name, "namespace", "namespace", *name.split("/"))
-            if not words:
-                return
             named = Q(name__icontains=words) | Q(id=words)
-            of_keys = Key.objects.filter(named, tenant__in=self.tenants, revoked_at=None).values_list("tenant", "name", "id")
-            keys = list(of_keys[: OF_A_KIND_MAX + 1])
-            self._looked_up(tenant for tenant, _, _ in keys)
-            for tenant, name, number in keys:
-                if request.actor.may(Action.KEY_ADMIN, Resource(tenant)):
-                    yield self._entry(f"{name}@{tenant}", "key", "key", tenant, number)
+            keys = Key.objects.filter(named, tenant__in=tenants_for(request.actor, Action.KEY_ADMIN), revoked_at=None)
+            for tenant, name, number in keys.values_list("tenant", "name", "id")[: OF_A_KIND_MAX + 1]:
+                yield self._entry(f"{name}@{tenant}", "key", "key", tenant, number)
 
     def _people(self) -> Iterator[Entry]:
         if not self.words:
@@ -251,7 +266,9 @@ class Finder:
         everywhere = self.request.actor.may(Action.SUPERUSER)
         tenants = [] if everywhere else [name for name in self._mine if self._reads_all_of(name)]
         searched = tenants[:TENANTS_SEARCHED_MAX]
-        asked = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=OF_A_KIND_MAX + 1)
+        # Of everywhere what is of closed tenants is left out of what comes back.
+        limit = OF_A_KIND_MAX + 1 if not everywhere or sees_everything(self.request.actor) else NAMES_LOOKED_AT_MAX
+        asked = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=limit)
         answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, asked))
         if answer is None:
             self.notes.append(gettext("Topics and subscriptions could not be searched: {away}").format(away=away))
@@ -261,8 +278,8 @@ class Finder:
         named = [*answer.topics, *(each.topic for each in answer.subscriptions)]
         shown = {name for name in self._looked_up(_resource(topic).tenant for topic in named) if self._reads_all_of(name)}
         return SearchResult(
-            topics=[topic for topic in answer.topics if _resource(topic).tenant in shown],
-            subscriptions=[each for each in answer.subscriptions if _resource(each.topic).tenant in shown],
+            topics=[topic for topic in answer.topics if _resource(topic).tenant in shown][: OF_A_KIND_MAX + 1],
+            subscriptions=[each for each in answer.subscriptions if _resource(each.topic).tenant in shown][: OF_A_KIND_MAX + 1],
         )
 
     def _reads_all_of(self, tenant: str) -> bool:

@@ -102,7 +102,7 @@ def _of_key(
         return
     for binding in bindings:
         if _gives(binding, action, resource) and _may_use(grants, principal.role, action, resource):
-            yield Reason("key_scope", f"key {principal.key_id} of {principal.role} was made for {binding.name} on {binding.scope}")
+            yield Reason("key_scope", text_of_key(principal, binding))
 
 
 def _gives(binding: Binding, action: Action, resource: Resource) -> bool:
@@ -113,6 +113,10 @@ def text_of(role: str, binding: Binding) -> str:
     if binding.via:
         return f"{role} has the role {binding.name} on {binding.scope}, through {binding.via}"
     return f"{role} has the role {binding.name} on {binding.scope}, itself"
+
+
+def text_of_key(principal: Principal, binding: Binding) -> str:
+    return f"key {principal.key_id} of {principal.role} was made for {binding.name} on {binding.scope}"
 
 
 def _granted(grants: Grants, role: str, action: Action, resource: Resource) -> Iterator[Reason]:

@@ -8,6 +8,7 @@ import pytest
 
 from tenants import readers
 from tenants.access import platform_actor
+from tenants.actions import KeyUse, create_key, grant_permission
 from tenants.actions.change import record
 from tests.admin_ui.pages import Browse, text
 
@@ -24,11 +25,32 @@ def test_the_report_is_shown_and_taken_along(browse: Browse) -> None:
     assert browse("teammate").get(PAGE).status_code == 403
 
 
-def test_it_does_not_say_that_nobody_may_who_may_read_a_part(browse: Browse) -> None:
-    """A key for one namespace was not named when the whole tenant was asked about, and the file and page said nobody."""
-    part = "whoever may read only a part of acme is found by asking for that namespace or topic"
-    assert part in browse("owner").get(PAGE, {"as": "csv"}).content.decode()
-    assert "found by asking for that part" in browse("owner").get(PAGE).content.decode()
+def test_who_may_read_a_part_is_listed_with_the_part(browse: Browse) -> None:
+    """A key for one namespace was not named when the whole tenant was asked about; nor was who had some topics, or a grant."""
+    actor, topic = platform_actor(), "persistent://acme/orders/placed"
+    scoped = create_key(actor, "acme", "scoped", scope=[KeyUse(["consume"], "orders", "pl*")])
+    grant_permission(actor, "acme/orders", "granted@acme", ["consume"], topic)
+    grant_permission(actor, "acme/orders", "feeder@acme", ["produce"], topic)
+
+    def parts(**asked: str) -> dict[str, tuple[str, bool]]:
+        rows = browse("owner").get(PAGE, {"as": "json", **asked}).json()["may_in_part"]
+        return {row["role"]: (row["where"], row["consumes"]) for row in rows}
+
+    expected = {"scoped@acme": ("topics pl* of namespace acme/orders", True), "granted@acme": (topic, True)}
+    assert parts() == parts(namespace="orders") == expected
+    assert parts(namespace="orders", topic="placed") == {}
+    shown = text(browse("owner"), PAGE)
+    assert scoped.key.id in shown and "Who may in a part" in shown
+    rows = csv.DictReader(browse("owner").get(PAGE, {"as": "csv"}).content.decode().splitlines())
+    assert {(row["role"], row["resource"]) for row in rows if row["what"] == "may_in_part"} == {
+        (role, where) for role, (where, _) in expected.items()
+    }
+
+
+def test_nobody_is_listed_for_a_part_who_may_in_all_of_it(browse: Browse) -> None:
+    actor = platform_actor()
+    grant_permission(actor, "acme/orders", "user:owner", ["consume"])
+    assert not any(row["role"] == "user:owner" for row in browse("owner").get(PAGE, {"as": "json"}).json()["may_in_part"])
 
 
 def test_a_file_says_what_is_not_in_it(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1127,6 +1127,15 @@ class PageOfTopics(TypedDict):
     unreachable: list[str]
 
 
+class PartReader(TypedDict):
+    role: str
+    key_id: str
+    where: str
+    reads: bool
+    consumes: bool
+    because: list[str]
+
+
 class PartitionValue(TypedDict):
     partition: int
     value: int
@@ -1328,6 +1337,7 @@ class ReadersReport(TypedDict):
     resource: str
     at: str
     may: list[Reader]
+    may_in_part: list[PartReader]
     complete: bool
     since: str
     did: list[Reading]

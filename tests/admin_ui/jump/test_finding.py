@@ -7,11 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from admin_ui.jump import finding
+from admin_ui.jump.finding import OF_A_KIND_MAX
 from admin_ui.jump.places import NAMESPACE, OF_SUBSCRIPTION, OF_TOPIC, PLATFORM, TENANT, route_name
 from admin_ui.permissions import CONSOLE
 from admin_ui.urls import urlpatterns
 from tenants.access import platform_actor
-from tenants.actions import create_key
+from tenants.actions import create_key, create_namespace, create_tenant, set_member
 from tenants.models import Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse
@@ -161,6 +163,45 @@ def test_an_administrator_without_a_second_factor_finds_no_topics_where_one_is_r
     assert "acme/orders/placed" in named(browse, "superuser", "placed")
     Tenant.unscoped.filter(name="acme").update(second_factor_required=True)
     assert "acme/orders/placed" not in named(browse, "superuser", "placed")
+
+
+def test_what_is_closed_to_somebody_takes_no_place_of_what_is_open(browse: Browse, world: ConsoleBroker) -> None:
+    """What one may not see was left out after the first 20 were taken, so that nothing was found."""
+    actor = platform_actor()
+    for number in range(OF_A_KIND_MAX + 2):
+        create_namespace(actor, f"acme/shelf-{number:02}")
+        create_key(actor, "acme", f"till-{number:02}")
+        world.real.add(f"persistent://acme/orders/crate-{number:02}", "loading")
+    last = f"shelf-{OF_A_KIND_MAX + 1}"
+    set_member(actor, "acme", "stranger", "developer", namespace=last)
+    create_key(actor, "globex", "till")
+    world.real.add("persistent://globex/edge/crate", "loading")
+    assert named(browse, "stranger", "shelf") == {f"acme/{last}"}
+    assert "Policies of acme/" + last in found(browse, "stranger", "shelf policies")
+    assert named(browse, "stranger", "till") == {"till@globex"}
+    Tenant.unscoped.filter(name="acme").update(second_factor_required=True)
+    assert named(browse, "superuser", "crate") == {"globex/edge/crate"}
+    assert named(browse, "superuser", "loading") == {"loading on globex/edge/crate"}
+    assert named(browse, "superuser", "till") == {"till@globex"}
+
+
+def test_a_person_of_many_tenants_is_offered_the_action_where_they_may(browse: Browse) -> None:
+    actor = platform_actor()
+    for number in range(5):
+        create_tenant(actor, f"shop-{number}")
+        set_member(actor, f"shop-{number}", "teammate", "owner" if number == 4 else "metadata")
+    assert found(browse, "teammate", "new key shop").keys() >= {"New key in shop-4"}
+
+
+def test_a_search_of_namespaces_says_how_far_it_looked(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "NAMESPACES_LOOKED_AT_MAX", 2)
+    monkeypatch.setattr(finding, "NAMESPACES_A_LOOK", 1)
+    actor = platform_actor()
+    for number in range(4):
+        create_namespace(actor, f"acme/shelf-{number}")
+    set_member(actor, "acme", "stranger", "developer", namespace="shelf-3")
+    answer = browse("stranger").get("/jump", {"q": "shelf"}).json()
+    assert "The first 2 namespaces that are called so were looked at" in answer["note"]
 
 
 def test_nothing_that_is_typed_is_an_error(browse: Browse) -> None:
