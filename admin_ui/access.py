@@ -58,10 +58,9 @@ Guarded = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 def page(view: View[P]) -> Guarded[P]:
     """Checks permissions before a view. Within the view, queries on tenant data see only the tenant of the URL, or nothing without
-    one."""
+    one. What a view does not say of caches is kept by none: what was shown to one person is not for the next."""
 
-    @wraps(view)
-    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def checked(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         match = request.resolver_match
         name = match.view_name if match else ""
         method = "GET" if request.method == "HEAD" else request.method or ""
@@ -95,6 +94,12 @@ def page(view: View[P]) -> Guarded[P]:
                 if not exists(resource):
                     raise Http404
                 return view(request, *args, **kwargs)
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        response = checked(request, *args, **kwargs)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
 
     guarded.guarded = True  # type: ignore[attr-defined]  # for the test that no view goes without
     return cast("Guarded[P]", guarded)

@@ -287,6 +287,51 @@ def test_what_is_not_there_looks_like_what_is_not_yours(browse: Callable[[str], 
     assert differing == []
 
 
+def test_nothing_is_kept_by_caches_or_shown_in_a_frame(broker: ConsoleBroker, browse: Callable[[str], Client]) -> None:
+    """What the jump dialog found said nothing of caches."""
+    kept, framed = [], []
+    for name in (name for method, name in ROWS if method == "GET" and name != "console:docs_picture"):
+        with taken_back():
+            response = browse("superuser").get(prepare(name, "superuser", broker))
+        if response.status_code == 200 and "no-store" not in response.headers.get("Cache-Control", ""):
+            kept.append(name)
+        if response["X-Frame-Options"] != "DENY" or "frame-ancestors 'none'" not in response["Content-Security-Policy"]:
+            framed.append(name)
+    assert (kept, framed) == ([], [])
+
+
+def test_ids_of_another_tenant_name_nothing_within_ones_own(broker: ConsoleBroker, browse: Callable[[str], Client]) -> None:
+    """Every page with an id in its address, of what is acme's, asked for as globex's."""
+    place, shown, tried = {"tenant", "namespace", "topic", "subscription"}, [], 0
+    ids = {
+        "key_id",
+        "invoice",
+        "budget",
+        "schedule",
+        "report",
+        "run",
+        "record",
+        "role",
+        "team",
+        "issuer",
+        "job",
+        "rule",
+        "recycled",
+    }
+    broker.real.add("persistent://globex/edge/placed", "s")
+    for method, name in ROWS:
+        converters = set(pattern_of(name).pattern.converters)
+        if "tenant" not in converters or not ids & converters - place:
+            continue
+        with taken_back():
+            where = prepare(name, "stranger", broker).replace("/tenants/acme", "/tenants/globex")
+            response = browse("stranger").generic(method, where.replace("/namespaces/orders", "/namespaces/edge"))
+        tried += 1
+        if response.status_code != 404 and "/globex" not in response.headers.get("Location", ""):  # a list that says: not there
+            shown.append((method, name, response.status_code))
+    assert shown == [] and tried > 30
+
+
 def test_a_superuser_gets_404_for_what_does_not_exist(browse: Callable[[str], Client]) -> None:
     assert browse("superuser").get("/tenants/nowhere").status_code == 404
     assert browse("superuser").get("/tenants/acme/namespaces/nowhere").status_code == 404
