@@ -182,32 +182,47 @@ def _unacked_of_subscription(facts: TopicFacts, before: Values, after: Values) -
 
 
 def _quota_bytes(facts: TopicFacts, before: Values, after: Values) -> Found:
-    limit, action = after["backlog_quota_bytes"], QuotaAction(after["backlog_quota_bytes_policy"])
-    over = [
-        subscription for subscription in facts.subscriptions if subscription.durable and 0 <= limit < subscription.backlog_bytes
-    ]
-    if action is QuotaAction.EVICT:
-        for subscription in over:
-            evicted = subscription.backlog_bytes - int(limit * EVICTED_TO)
-            yield (
-                subscription.name,
-                evicted,
-                f"about {_size(evicted)} of the backlog of subscription {subscription.name} would be evicted",
-            )
-    elif over:
-        most = max(subscription.backlog_bytes for subscription in over)
-        yield "", facts.producers, _refused(facts, f"the backlog is {_size(most)}")
+    limit = after["backlog_quota_bytes"]
+    if QuotaAction(after["backlog_quota_bytes_policy"]) is QuotaAction.EVICT:
+        for subscription in facts.subscriptions:
+            if subscription.durable and 0 <= limit <= subscription.backlog_bytes > 0:
+                evicted = subscription.backlog_bytes - int(limit * EVICTED_TO)
+                yield (
+                    subscription.name,
+                    evicted,
+                    f"about {_size(evicted)} of the backlog of subscription {subscription.name} would be evicted",
+                )
+    yield from _publishing(facts, before, after)
 
 
 def _quota_age(facts: TopicFacts, before: Values, after: Values) -> Found:
-    limit, action = after["backlog_quota_age_s"], QuotaAction(after["backlog_quota_age_policy"])
-    if not 0 <= limit < facts.oldest_age_s:
-        return
-    if action is QuotaAction.EVICT:
+    limit = after["backlog_quota_age_s"]
+    if QuotaAction(after["backlog_quota_age_policy"]) is QuotaAction.EVICT and 0 <= limit <= facts.oldest_age_s > 0:
         yield "", 1, f"unacknowledged messages older than {limit:,} s would be evicted; the oldest is {facts.oldest_age_s:,} s old"
-    else:
-        oldest = f"the oldest unacknowledged message is {facts.oldest_age_s:,} s old"
-        yield "", facts.producers, _refused(facts, oldest)
+    yield from _publishing(facts, before, after)
+
+
+def _publishing(facts: TopicFacts, before: Values, after: Values) -> Found:
+    """Either quota refuses it, also one that stays as it is."""
+    if why := _why_refused(facts, after):
+        yield "", facts.producers, _refused(facts, why)
+    elif _why_refused(facts, before):
+        yield "", 0, "publishing, which is refused now, would be accepted again"
+
+
+def _why_refused(facts: TopicFacts, values: Values) -> str:
+    """Why nothing can be published under these quotas: a backlog that has reached one, as the broker has it. "": it can."""
+    backlog = max((subscription.backlog_bytes for subscription in facts.subscriptions if subscription.durable), default=0)
+    if _refuses(values, "backlog_quota_bytes", backlog):
+        return f"the backlog is {_size(backlog)}"
+    if _refuses(values, "backlog_quota_age_s", facts.oldest_age_s):
+        return f"the oldest unacknowledged message is {facts.oldest_age_s:,} s old"
+    return ""
+
+
+def _refuses(values: Values, quota: str, held: int) -> bool:
+    action = QuotaAction(values[f"{quota.removesuffix('_s')}_policy"])
+    return action is not QuotaAction.EVICT and 0 <= values[quota] <= held > 0
 
 
 def _refused(facts: TopicFacts, why: str) -> str:
@@ -277,6 +292,7 @@ def _size(size_bytes: int) -> str:
     return size_text(size_bytes)
 
 
+QUOTAS = ("backlog_quota_bytes", "backlog_quota_bytes_policy", "backlog_quota_age_s", "backlog_quota_age_policy")
 _LIMITED = ("Shared", "Key_Shared")
 _FIXED = "delayed_delivery_fixed_ms"
 EFFECTS: Mapping[str, Callable[[TopicFacts, Values, Values], Found]] = {

@@ -11,6 +11,7 @@ from messaging.adminrpc.policies import EFFECTS_MAX, PolicyEffectFound, PolicyPr
 from messaging.broker.core.backlog.quota import bytes_after
 from messaging.broker.core.control.policy_effects import (
     EFFECTS,
+    QUOTAS,
     PolicyEffect,
     SharedFacts,
     SubscriptionFacts,
@@ -167,8 +168,7 @@ class PolicyHandlers:
         return max(0, dropped(after) - dropped(before))
 
     async def _oldest_age_s(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-        names = ("backlog_quota_age_s", "backlog_quota_age_policy")
-        if all(before[name] == after[name] for name in names):
+        if all(before[name] == after[name] for name in QUOTAS):
             return 0
         first = first_unacknowledged(topic.subscriptions.table, topic.ledger_list)
         stored_ms = await topic.entries.broker_time(first) if first is not None else 0

@@ -44,6 +44,27 @@ def test_an_unchanged_policy_has_no_effect() -> None:
     assert found() == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"backlog_quota_bytes": 4 << 30}, "publishing, which is refused now, would be accepted again"),
+        ({"backlog_quota_bytes": -1}, "publishing, which is refused now, would be accepted again"),
+        ({"backlog_quota_bytes_policy": "consumer_backlog_eviction"}, "publishing, which is refused now, would be accepted again"),
+        ({"backlog_quota_bytes": 2 << 30}, "publishing would be refused: the backlog is 3.0 GiB"),
+        ({"backlog_quota_bytes_policy": "producer_exception"}, "publishing would be refused: the backlog is 3.0 GiB"),
+        (
+            {"backlog_quota_bytes": -1, "backlog_quota_age_s": 60},
+            "publishing would be refused: the oldest unacknowledged message is 7,200 s old",
+        ),
+    ],
+)
+def test_a_quota_that_is_reached_already_says_what_becomes_of_publishing(changes: dict[str, Any], told: str) -> None:
+    """Raising it had no effect, by the preview."""
+    held = FACTS._replace(producers=0)
+    before = {**BEFORE, "backlog_quota_bytes": 3 << 30}
+    assert told in [effect.sentence for effect in effects(held, before, {**before, **changes})]
+
+
 def test_every_policy_named_here_exists() -> None:
     assert set(EFFECTS) <= set(POLICIES)
 
@@ -69,13 +90,15 @@ def test_every_policy_named_here_exists() -> None:
             {"backlog_quota_bytes": 1 << 30, "backlog_quota_bytes_policy": "consumer_backlog_eviction"},
             ("slow", (3 << 30) - int(0.9 * (1 << 30)), "about 2.1 GiB of the backlog of subscription slow would be evicted"),
         ),
-        ({"backlog_quota_bytes": 3 << 30}, None),
+        ({"backlog_quota_bytes": 3 << 30}, ("", 5, "publishing would be refused: the backlog is 3.0 GiB")),  # reached
+        ({"backlog_quota_bytes": (3 << 30) + 1}, None),
         ({"backlog_quota_age_s": 3600}, ("", 5, "publishing would be refused: the oldest unacknowledged message is 7,200 s old")),
         (
             {"backlog_quota_age_s": 3600, "backlog_quota_age_policy": "consumer_backlog_eviction"},
             ("", 1, "unacknowledged messages older than 3,600 s would be evicted"),
         ),
-        ({"backlog_quota_age_s": 7200}, None),
+        ({"backlog_quota_age_s": 7200}, ("", 5, "publishing would be refused: the oldest unacknowledged message is 7,200 s old")),
+        ({"backlog_quota_age_s": 7201}, None),
         (
             {"retention_time_min": 5},
             ("", 1 << 30, "1.0 GiB of the 3.0 GiB stored, acknowledged by all, would be deleted at the next retention run"),
