@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 import admin_ui
+from messaging.adminrpc import methods
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAuthorized, NotReady
 from tenants.access import Actor
 from tenants.models import AuditRecord
@@ -104,3 +106,10 @@ def test_what_was_done_in_part_is_recorded_with_its_error(browse: Browse, monkey
     part = failing(Conflict("something is wrong here"), {"persistent://acme/orders/placed-partition-0": "1:2"})
     ((action, after),) = left(browse, monkeypatch, "topics.create_topic", part)
     assert action == "topic.create" and after["status"] == "409" and "persistent://acme/orders/placed-partition-0" in after
+
+
+def test_a_change_is_not_given_up_as_a_look_is() -> None:
+    """What was published after all had been answered with "try again" after five seconds."""
+    asked = re.compile(r"broker\.ask\w*\(\s*lambda \w+: \w+\.call\(\s*([A-Z_]+)")
+    found = {name for path in Path(admin_ui.__file__).parent.rglob("*.py") for name in asked.findall(path.read_text())}
+    assert len(found) > 8 and [name for name in sorted(found) if not getattr(methods, name).changes_nothing] == []
