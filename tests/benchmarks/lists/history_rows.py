@@ -13,14 +13,15 @@ from tenants.history.known import COVERED
 from tenants.models import HistoryChunk, HistoryCursor, HistoryKnown, HistorySeries
 
 DAYS = 30
+TOPICS_MAX = 10_000  # of the 50,000 that history is kept of: they have 300 MB
 _SERIES_AT_ONCE = 1_000
 
 
 def fill(tenant_uid: str, namespace: str, count: int) -> int:
-    """Of the tenant, its namespace and `count` topics, or as many as history is kept of: how many topics. Each hour of 30 days, and
+    """Of the tenant, its namespace and `count` topics, up to `TOPICS_MAX`: how many topics. Each hour of 30 days, and
     of the tenant, the namespace and a hundred topics each minute of the last day."""
     settings = Settings()
-    count = min(count, settings.history_series_max)
+    count = min(count, TOPICS_MAX)
     now_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
     HistoryCursor.objects.get_or_create(broker_id=settings.broker_id, defaults={"batch": 0})
     known = {"broker_id": settings.broker_id, "kind": COVERED, "tenant_uid": "", "from_ms": now_ms - DAYS * DAY_MS}
@@ -61,7 +62,7 @@ def _packed(start_ms: int, width_ms: int, count: int) -> bytes:
 
 
 def _put_chunks(series: list[int], tier: int, chunks: list[tuple[int, bytes]]) -> None:
-    """A million and a half of them: as rows of the model they take minutes."""
+    """300,000 of them: as rows of the model they take minutes."""
     table = HistoryChunk._meta.db_table
     insert = f"insert into {table} (series_id, tier, start_ms, points, summed) values (%s, %s, %s, %s, %s)"
     with connection.cursor() as cursor:

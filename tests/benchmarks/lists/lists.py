@@ -26,7 +26,7 @@ from tests.support.console_reader import Browser
 FEW, ROWS_MAX = 100, 100_000
 CPU_MS, KIB, HELD_MS = 100.0, 200.0, 20.0
 PAGE = 100  # rows
-FAR, PAGES_OF = 20_000, 1_000  # rows before a page of REST that is far behind the first, and those of a page on the way there
+FAR, PAGES_OF = 10_000, 1_000  # rows before a page of REST that is far behind the first, and those of a page on the way there
 _FILL_S = 1_800
 _ANSWER_S = 120
 _FILL = "import json; from tests.benchmarks.lists.control_rows import fill; print(json.dumps(fill(COUNT)))"
