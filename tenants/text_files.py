@@ -5,16 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and the wide forms of the first four
+_SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"  # and their wide forms
+_FORMULA = (*_SIGNS, "\t", "\r", "\n")
+_DIVIDED = re.compile(f"(?<=[;\t\r\n])[{re.escape(_SIGNS)}][^;\t\r\n]*")
 INCOMPLETE = "incomplete"
 
 
 def plain_cell(text: str) -> str:
     """With an apostrophe before what a spreadsheet would take for a formula: whoever names or publishes something must not have it
-    compute for who reads. Numbers stay."""
-    if not text.startswith(_FORMULA):
-        return text
+    compute for who reads. Numbers stay. Where lists are written with semicolons, as in German, a spreadsheet divides our lines at
+    them, and at their ends, whatever is quoted."""
+    divided = _DIVIDED.sub(lambda part: _plain(part[0]), text)
+    return _plain(divided) if divided.startswith(_FORMULA) else divided
+
+
+def _plain(text: str) -> str:
     try:
         float(text)
     except ValueError:

@@ -51,7 +51,7 @@ def export_messages(
     ids: list[str] = []
     writer = csv.writer(out)
     if as_csv:
-        writer.writerow([*FACTS, "properties", *(title for title, _ in columns), "payload"])
+        writer.writerow([*FACTS, "properties", *(plain_cell(title) for title, _ in columns), "payload"])
     page = ask(query._replace(limit=LIMIT_MAX))
     while True:
         for row in page.items:

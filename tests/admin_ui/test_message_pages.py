@@ -127,9 +127,11 @@ def test_what_was_found_is_downloaded_and_that_is_recorded(browse: Browse, broke
         ["1", '\'=HYPERLINK("x")'],
         ["-2", "ü"],
     ]
+    shared = owner.get(f"{PAGE}/export", {"begin": "oldest", "as": "csv", "columns": "=1+1, id"}).content.decode()
+    assert "'=1+1,id,payload" in shared.splitlines()[0], "a link that somebody else made names columns"
     first = dict(zip(rows[0], rows[1], strict=True))
     assert first["publish_time_utc"] == time_text(int(first["publish_time_ms"])) and first["publish_time_utc"].endswith("Z")
-    assert AuditRecord.unscoped.filter(action="message.export").count() == 2
+    assert AuditRecord.unscoped.filter(action="message.export").count() == 3
     address = first_id(text(owner, PAGE))
     payload = owner.get(f"{PAGE}/{address}/payload")
     assert payload.content == b'{"id": 3}' and payload.headers["Content-Type"] == "application/octet-stream"
