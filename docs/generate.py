@@ -139,8 +139,9 @@ def permissions_page() -> str:
         "position before and after, but only if something changed. The broker counts identical events, and a task writes them "
         "every `audit_interval_s` with their number and the times of the first and the last. If there are too many different "
         f"ones, an action that ends in `{MORE}` says how many more there were. They are in the audit log of the tenant to which "
-        "the topic or key belongs, or of the platform. A broker that stops loses the events that were not written yet "
-        f"(`magnetar_audit_events_pending`); `{BROKER_RESTART}` records when this may have happened.\n\n"
+        "the topic or key belongs, or of the platform. A broker that stops keeps the events that were not written yet for its "
+        f"next start; one that is killed loses them (`magnetar_audit_events_pending`); `{BROKER_RESTART}` records when this may "
+        "have happened.\n\n"
     )
     page += (
         "## Roles\n\n"

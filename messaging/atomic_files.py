@@ -42,6 +42,14 @@ def replace_file(path: Path, content: bytes, *, durable: bool, mode: int | None 
             file.write(content)
 
 
+def take_file(path: Path) -> bytes:
+    """What is in the file, which is not there any more, also after a power loss. Raises `OSError`."""
+    content = path.read_bytes()
+    path.unlink()
+    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    return content
+
+
 def make_directory(path: Path, *, mode: int = 0o777) -> None:
     """Makes a directory and its missing parents, and their names durable: what is in a directory is lost with its name. Raises
     `OSError`."""

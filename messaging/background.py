@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -149,9 +149,11 @@ class BackgroundLoops:
 
         loop.set_exception_handler(raised)
 
-    def cancel(self) -> None:
+    def cancel(self, *, but: Collection[str] = ()) -> None:
+        """Ends all, without those of the names in `but`."""
         for task in list(self.tasks):
-            task.cancel()
+            if task.get_name() not in but:
+                task.cancel()
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)

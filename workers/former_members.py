@@ -48,13 +48,11 @@ def _people_of(tenant_uid: str, addresses: Collection[str]) -> dict[str, list[Us
 
 
 def _shown_addresses(addresses: Collection[str]) -> list[tuple[int, str]]:
-    """The account and the address, of those that were shown. Their table is read by its name: a worker does not load
-    their app, which is of pages alone."""
+    """The account and the address, of those that were shown: in lower case, as they are kept, so that an index finds them. Their
+    table is read by its name: a worker does not load their app, which is of pages alone."""
     marks = ", ".join(["%s"] * len(addresses))
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"select user_id, lower(email) from account_emailaddress where verified and lower(email) in ({marks})", list(addresses)
-        )
+        cursor.execute(f"select user_id, email from account_emailaddress where verified and email in ({marks})", list(addresses))
         return list(cursor.fetchall())
 
 

@@ -41,7 +41,7 @@ def invitation(request: HttpRequest) -> HttpResponse:
     user = request.user
     if isinstance(user, User):
         return _with_account(request, offered, secret, user)
-    if EmailAddress.objects.filter(email__iexact=offered.email, verified=True).exists():
+    if EmailAddress.objects.filter(email=offered.email, verified=True).exists():
         return show(request, "pages/invitation.html", invitation=offered, has_account=True)
     return _without_account(request, offered, secret)
 

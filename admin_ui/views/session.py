@@ -58,7 +58,7 @@ def _named(login: str) -> str:
     """The user name that somebody means who typed their address; only one that was shown to be theirs counts."""
     if "@" not in login:
         return login
-    owner = EmailAddress.objects.filter(email__iexact=login, verified=True).select_related("user").first()
+    owner = EmailAddress.objects.filter(email=login.lower(), verified=True).select_related("user").first()
     return owner.user.username if owner is not None else login
 
 

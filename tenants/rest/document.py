@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import threading
 from collections.abc import Iterator
@@ -57,6 +58,11 @@ def _encoded() -> bytes:
     return msgspec.json.encode(document())
 
 
+@cache
+def _compressed() -> bytes:
+    return gzip.compress(_encoded(), mtime=0)
+
+
 def request_bodies() -> list[type[msgspec.Struct]]:
     """What requests of our API carry, in the order of the routes."""
     bodies = [body for _, view in _views(get_resolver(settings.API_URLCONF).url_patterns) for body in view.bodies]
@@ -74,7 +80,25 @@ def _views(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterat
 
 
 def openapi(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(_encoded(), content_type="application/vnd.oai.openapi+json;version=3.1")
+    """As gzip for whoever takes that: it is a fifteenth of the size."""
+    compressed = "gzip" in _accepted(request)
+    response = HttpResponse(
+        _compressed() if compressed else _encoded(), content_type="application/vnd.oai.openapi+json;version=3.1"
+    )
+    response.headers["Vary"] = "Accept-Encoding"
+    if compressed:
+        response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def _accepted(request: HttpRequest) -> set[str]:
+    """Encodings of an answer that are accepted by name; one of a weight of 0 is refused."""
+    accepted = set()
+    for each in request.headers.get("Accept-Encoding", "").lower().split(","):
+        name, _, weight = each.replace(" ", "").partition(";q=")
+        if weight.strip("0.") or not weight:
+            accepted.add(name)
+    return accepted
 
 
 def docs(request: HttpRequest) -> HttpResponse:

@@ -180,6 +180,16 @@ async def test_cancel_ends_every_loop(loops: BackgroundLoops, clock: Clock) -> N
     assert all(task.cancelled() for task in tasks) and not loops.tasks
 
 
+async def test_cancel_leaves_the_loops_that_are_named(loops: BackgroundLoops) -> None:
+    kept, ended = loops.every(1.0, "kept", lambda: None), loops.every(1.0, "ended", lambda: None)
+    await asyncio.sleep(0)
+    loops.cancel(but=("kept",))
+    await asyncio.wait([ended])
+    assert ended.cancelled() and not kept.done() and loops.tasks == {kept}
+    loops.cancel()
+    await asyncio.wait([kept])
+
+
 async def test_a_failure_of_a_loop_that_does_not_recur_is_forgiven_after_a_while(
     loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch
 ) -> None:

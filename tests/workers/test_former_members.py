@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from allauth.account.models import EmailAddress
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from messaging.settings import Settings
 from tenants.access import platform_actor
@@ -99,3 +101,14 @@ def test_each_address_at_which_somebody_was_invited_counts_and_who_administers_t
     assert former("u1", ["old@tom.example", "older@tom.example"]) == ["old@tom.example", "older@tom.example"]
     Tenant.unscoped.filter(name="acme").update(admin_roles=["user:tom"])
     assert former("u1", ["old@tom.example", "tom@x.example"]) == []
+
+
+def test_an_index_finds_whose_an_address_is(people: None) -> None:
+    """Not a look at each of 100,000 accounts, for every mail that is sent."""
+    with CaptureQueriesContext(connection) as asked:
+        former("u1", ADDRESSES)
+    (sql,) = (query["sql"] for query in asked if "account_emailaddress" in query["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"explain query plan {sql}")
+        plan = " ".join(row[-1] for row in cursor.fetchall())
+    assert "SEARCH account_emailaddress USING INDEX" in plan and "(email=?" in plan

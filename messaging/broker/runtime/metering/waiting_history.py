@@ -6,13 +6,12 @@ can be taken: a broker that is killed then loses them, and says of no time what 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from messaging.atomic_files import replace_file
+from messaging.atomic_files import replace_file, take_file
 from messaging.broker.runtime.metering.history_buffer import HistoryBuffer, WaitingHistory
 from messaging.json_types import decoder_of
 
@@ -30,16 +29,8 @@ def keep(waiting: WaitingHistory, folder: Path) -> None:
 
 def take_up(buffer: HistoryBuffer, folder: Path) -> None:
     """What an earlier run kept. Blocks on the disk. A file that cannot be read costs its points alone."""
-    path = folder / FILE
     try:
-        content = path.read_bytes()
-        path.unlink()
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)  # it must not be there again after a power loss
-        finally:
-            os.close(descriptor)
-        buffer.take_up(decoder_of(WaitingHistory).decode(content))
+        buffer.take_up(decoder_of(WaitingHistory).decode(take_file(folder / FILE)))
     except FileNotFoundError:
         pass
     except (OSError, msgspec.MsgspecError) as error:

@@ -39,6 +39,7 @@ from messaging.storage.ownership import (
 
 log = structlog.get_logger("broker.ownership")
 
+RENEWS = "renew_session"  # the loop by which a broker is taken for alive
 LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong, or places a bundle, looks at once
 LOOK_AGAIN_S = 0.02  # between two looks that clients ask for
 ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
@@ -76,6 +77,7 @@ class FleetMember(ABC):
         self._session = 0
         self._lease = Lease(now_s())
         self._acquiring: dict[NamespaceBundle, asyncio.Task[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
         self._looking = asyncio.Lock()
         self._next_look: asyncio.Task[None] | None = None  # one that has not begun
         self._looked_s = now_s() - LOOK_AGAIN_S
@@ -109,13 +111,14 @@ class FleetMember(ABC):
 
     def keep(self, background: BackgroundLoops) -> None:
         """Renews the session and looks at what others own, from now on."""
-        for seconds, name, act in ((RENEW_S, "renew_session", self.renew), (LOOK_S, "follow_owners", self.follow)):
-            background.every(seconds, name, act, retry_s_max=RENEW_S)  # whoever is late to renew is taken for dead
+        for seconds, name, act in ((RENEW_S, RENEWS, self.renew), (LOOK_S, "follow_owners", self.follow)):
+            loop = background.every(seconds, name, act, retry_s_max=RENEW_S)  # whoever is late to renew is taken for dead
+            self._loops.append(loop)
 
     async def stop(self) -> None:
         """Others learn at once that this broker is gone. Never raises."""
-        for acquiring in list(self._acquiring.values()):
-            acquiring.cancel()
+        for task in (*self._acquiring.values(), *self._loops):
+            task.cancel()
         try:
             await self._store.close_session(self.broker_id, self._session)
         except StoreError as error:  # it expires

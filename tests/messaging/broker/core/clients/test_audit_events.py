@@ -54,16 +54,19 @@ def test_events_taken_come_again_until_they_are_acknowledged_and_do_not_change()
     assert (table.pending, table.bytes) == (0, 0)
 
 
-def test_what_was_taken_is_not_said_to_be_lost() -> None:
-    """A worker that ends between writing and acknowledging has written it."""
-    table = AuditEvents()
+def test_another_goes_on_with_what_one_held() -> None:
+    """Numbers, places and what was not handed out."""
+    table, following = AuditEvents(), AuditEvents()
     for _ in range(3):
         table.record(INNOCENT, 1)
-    assert table.untaken_events == 3
     table.take(0)
-    assert (table.pending, table.untaken_events) == (3, 0)
     table.record(INNOCENT, 2)
-    assert (table.pending, table.untaken_events) == (4, 1)
+    following.take_up(table.held(), table.sequence)
+    assert (following.pending, following.bytes, following.shares) == (4, table.bytes, table.shares)
+    assert [(entry.sequence, entry.count) for entry in following.take(0)] == [(1, 3)]
+    following.record(INNOCENT, 3)  # an equal one is still counted with the one that waits
+    assert [(entry.sequence, entry.count, entry.last_ms) for entry in following.take(1)] == [(2, 2, 3)]
+    assert following.take(2) == [] and (following.pending, following.bytes, dict(following.shares)) == (0, 0, {})
 
 
 def test_an_acknowledgement_of_the_future_takes_nothing_away() -> None:

@@ -13,6 +13,7 @@ from tests.support.brokers.fleet import running_fleet, shared_broker
 from tests.support.waiting import eventually
 
 CONNECTIONS = 40
+DEADLINE_S = 30.0
 
 
 async def test_a_broker_that_stops_takes_no_connections_on_the_port_of_all(tmp_path: Path) -> None:
@@ -45,3 +46,32 @@ async def test_others_take_over_only_once_the_cursors_are_closed(
     async with shared_broker(tmp_path, metadata_url, 1):
         pass
     assert order == ["cursors", "session"]
+
+
+async def test_a_broker_that_stops_slowly_is_taken_for_alive_until_all_is_closed(
+    tmp_path: Path, metadata_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others took over the bundles of one whose stop was longer than its lease, while it closed their topics."""
+    renewed, order = asyncio.Event(), list[str]()
+    renew, close = SqlOwnershipStore.renew_session, SqlOwnershipStore.close_session
+
+    async def renew_noted(store: SqlOwnershipStore, broker_id: str, session: int) -> None:
+        await renew(store, broker_id, session)
+        order.append("renewed")
+        renewed.set()
+
+    async def close_noted(store: SqlOwnershipStore, broker_id: str, session: int) -> None:
+        order.append("closed")
+        await close(store, broker_id, session)
+
+    async def slow() -> None:
+        renewed.clear()
+        async with asyncio.timeout(DEADLINE_S):
+            await renewed.wait()
+
+    monkeypatch.setattr(SqlOwnershipStore, "renew_session", renew_noted)
+    monkeypatch.setattr(SqlOwnershipStore, "close_session", close_noted)
+    async with shared_broker(tmp_path, metadata_url, 1) as broker:
+        broker.service.before_stop.append(slow)
+        broker.service.after_stop.append(slow)
+    assert order[-1] == "closed" and order.count("renewed") >= 2
