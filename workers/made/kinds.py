@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from messaging.adminrpc.methods import TOPICS_FIGURES
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.methods import TOPICS_FIGURES, TOPICS_TIMES
+from messaging.adminrpc.topics import TopicRef, TopicsAsked
 from messaging.errors import MagnetarError, NotFound, NotReady
 from messaging.permissions.model import Action
+from messaging.protocol.names import PERSISTENT
 from tenants import broker
 from tenants.models import (
     AuditRecord,
@@ -176,28 +177,41 @@ def _topic_of(resource: str) -> str:
 
 
 def _on_brokers(keys: list[str]) -> Things:
-    """Topics, and subscriptions behind their topic. Once a broker does not answer, it is not known of the others."""
-    found: dict[str, list[Thing]] = {}
-    stats: dict[str, dict[str, Any] | None] = {}
+    """Topics, and subscriptions behind their topic. One question tells which topics there are; for what lies in one, its owner is
+    asked. Once a broker does not answer, it is not known of the others."""
+    topics = dict.fromkeys(map(_topic_of, keys))
+    lasting = [topic for topic in topics if topic.startswith(f"{PERSISTENT}://")]
+    try:
+        there = set(broker.rpc().call(TOPICS_TIMES, TopicsAsked(topics=lasting)).created_ms) if lasting else set()
+    except MagnetarError:
+        return {key: [Thing(key, _topic_of(key), exists=False)] for key in keys}
+    inside = {_topic_of(key) for key in keys if key not in topics}
+    held: dict[str, Collection[str] | None] = dict.fromkeys(there, ())  # subscriptions; None: that is not known
     answers = True
+    for topic in [*(there & inside), *(topics.keys() - lasting)]:  # what keeps nothing is there only while its owner has it
+        try:
+            held[topic] = _subscriptions_of(topic) if answers else None
+        except NotFound:
+            held.pop(topic, None)
+        except NotReady:
+            answers, held[topic] = False, None
+        except MagnetarError:  # of a topic that cannot be read: it is there
+            held[topic] = ()
+    found: dict[str, list[Thing]] = {}
     for key in keys:
         topic = _topic_of(key)
-        if answers and topic not in stats:
-            try:
-                stats[topic] = broker.rpc().call(TOPICS_FIGURES, TopicRef(topic=topic)).stats
-            except NotFound:
-                stats[topic] = None
-            except NotReady:
-                answers = False
-            except MagnetarError:  # of a topic that cannot be read: it is there
-                stats[topic] = {}
-        if topic not in stats:
-            found[key] = [Thing(key, topic, exists=False)]
-        elif (held := stats[topic]) is not None:
-            subscription = key.removeprefix(f"{topic}/") if key != topic else ""
-            if not subscription or subscription in held.get("subscriptions", {}):
-                found[key] = [Thing(key, topic)]
+        if topic in held:
+            subscriptions = held[topic]
+            known = (key == topic and topic in there) or subscriptions is not None
+            if subscriptions is None or key == topic or key.removeprefix(f"{topic}/") in subscriptions:
+                found[key] = [Thing(key, topic, exists=known)]
     return found
+
+
+def _subscriptions_of(topic: str) -> Collection[str]:
+    """Raises `MagnetarError`."""
+    held: Collection[str] = broker.rpc().call(TOPICS_FIGURES, TopicRef(topic=topic)).stats.get("subscriptions", ())
+    return held
 
 
 def _notifications(keys: list[str]) -> Things:

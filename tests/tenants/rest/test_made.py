@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from messaging.adminrpc.methods import TOPICS_FIGURES, TOPICS_TIMES
 from messaging.permissions.model import user_role
 from messaging.protocol.names import parse_topic
 from tenants import actions
@@ -162,6 +163,24 @@ def test_while_no_broker_answers_it_is_not_known_whether_topics_are_there(world:
     world.line.cut()
     items = caller("olga")("GET", AT).json()["items"]
     assert {item["kind"] for item in items if item["exists"] is None} == {"topic", "subscription"}
+
+
+def test_the_broker_is_asked_once_which_of_the_topics_there_are(world: World, tom: Any) -> None:
+    """Of 1,000 records it was one call for each topic, each of which loaded it."""
+    uid, names = Tenant.unscoped.get(name="acme").uid, [f"{TOPIC}-{number}" for number in range(60)]
+    for name in names[::2]:
+        world.broker.add(name)
+    topics = [AuditRecord(role="user:tom", action="topic.create", resource=name, tenant="acme", tenant_uid=uid) for name in names]
+    inside = [
+        AuditRecord(role="user:tom", action="subscription.create", resource=f"{name}/s", tenant="acme", tenant_uid=uid)
+        for name in (TOPIC, names[1])
+    ]
+    append([*topics, *inside])
+    world.broker.add(TOPIC, "s")
+    page = read_made(world.actor("olga"), "acme", user_role("tom"), limit=100)
+    assert sorted(item.thing.name for item in page.items) == sorted([*names[::2], f"{TOPIC}/s"])
+    assert len(world.line.called(TOPICS_TIMES)) == 2  # topics, and topics of subscriptions
+    assert [request.topic for request in world.line.called(TOPICS_FIGURES)] == [TOPIC]
 
 
 def test_a_page_costs_the_same_however_much_they_did_besides(world: World, tom: Any) -> None:
