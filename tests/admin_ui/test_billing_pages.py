@@ -207,3 +207,9 @@ def test_what_is_wrong_with_an_account_changes_nothing(acme: Tenant, browse: Bro
     page = browse("superuser").post("/tenants/acme/billing", given)
     assert page.status_code == 200 and said in page.content.decode()
     assert (PlanAssignment.unscoped.count(), Credit.unscoped.count(), AuditRecord.unscoped.count()) == (1, 0, count)
+
+
+def test_where_there_is_no_plan_one_is_made_first(world: ConsoleBroker, browse: Browse) -> None:
+    """The form had a list with nothing in it."""
+    page = browse("superuser").get("/tenants/acme/billing").content.decode()
+    assert "No price plans yet" in page and 'href="/new-price-plan"' in page and 'value="plan"' not in page
