@@ -23,6 +23,7 @@ from messaging.broker.core.compaction.last_values import LastValues, RecordBuffe
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.errors import MagnetarError
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
+from messaging.settings import Settings
 from messaging.storage.block_header import CHUNKS, MARKER, decode
 from messaging.storage.ledger_store import Block, Position
 from workers.environment import Environment
@@ -51,7 +52,7 @@ def compact_topic(environment: Environment, topic: str, task_id: str, renew: Cal
     the broker knows why."""
     begun = environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=topic, task_id=task_id))
     session = SessionOfTopic(topic, begun.session)
-    folder = fresh_folder(environment.settings.data_path / "compaction" / session.session)
+    folder = fresh_folder(parts_folder(environment.settings) / session.session)
     try:
         return _compact(environment, session, renew, folder)
     except BaseException as error:
@@ -61,6 +62,11 @@ def compact_topic(environment: Environment, topic: str, task_id: str, renew: Cal
         raise
     finally:
         forget_folder(folder)
+
+
+def parts_folder(settings: Settings) -> Path:
+    """Where compactions that are under way keep what does not fit into memory, each in a folder of its own."""
+    return settings.data_path / "compaction"
 
 
 def _compact(environment: Environment, session: SessionOfTopic, renew: Callable[[], None], folder: Path) -> int:

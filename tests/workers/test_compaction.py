@@ -55,6 +55,16 @@ def test_requested_topics_are_compacted_once(environment: Environment, broker: W
     assert list((environment.settings.data_path / "compaction").iterdir()) == []
 
 
+def test_what_a_killed_worker_left_on_the_disk_goes_with_the_next_run(environment: Environment, broker: WorkerBroker) -> None:
+    """Its session had a name of its own, so no later compaction came by: gigabytes stayed with each kill."""
+    left = environment.settings.data_path / "compaction" / "session-of-a-killed-worker"
+    left.mkdir(parents=True)
+    (left / "part-0").write_bytes(b"records")
+    requested(broker, "one")
+    assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
+    assert list((environment.settings.data_path / "compaction").iterdir()) == []
+
+
 def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
     first, second = requested(broker, "one", "two")
     broker.real.service.compactions.forget(first.topic)  # whoever asked for it is forgotten: another worker has begun

@@ -6,7 +6,9 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -92,20 +94,37 @@ def make(settings: Settings, schedule: ReportSchedule, first: date, last: date, 
         made_at=now,
         runs=_runs(schedule.tenant_uid, first, last),
     )
-    folder = folder_of(settings, report.pk)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with told_in(settings, schedule.tenant_uid):
         files = contents_of(report, question)
-    for name, contents in files.items():
-        with replacing(folder / name, durable=True) as draft:
-            draft.write_bytes(contents)
     report.files = [
         {"name": name, "bytes": len(contents), "sha256": hashlib.sha256(contents).hexdigest()} for name, contents in files.items()
     ]
-    report.save()
+    folder = folder_of(settings, report.pk)
+    try:
+        _write(folder, files)
+        report.save()
+    except BaseException:  # a full disk, say: what is there is of no row, and the next try has another folder
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     report.delivered = _mail(settings, schedule, report, files)
     report.save(update_fields=["delivered"])
     return report
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    """Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, contents in files.items():
+        with replacing(folder / name, durable=True) as draft:
+            draft.write_bytes(contents)
+
+
+def forget_unnamed(settings: Settings, before: datetime) -> None:
+    """Folders of no report, which a worker that was killed left; not of one that is being made."""
+    with suppress(FileNotFoundError), platform_scope():
+        for folder in (settings.data_path / "reports").iterdir():
+            if folder.stat().st_mtime < before.timestamp() and not Report.objects.filter(pk=folder.name).exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def folder_of(settings: Settings, report_id: str) -> Path:

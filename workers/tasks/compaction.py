@@ -14,8 +14,9 @@ from messaging.adminrpc.compaction import CompactionsDue
 from messaging.adminrpc.methods import COMPACTION_DUE
 from messaging.errors import MagnetarError
 from messaging.protocol.names import parse_topic
-from workers.compaction import compact_topic
+from workers.compaction import compact_topic, parts_folder
 from workers.environment import Environment, Stopping
+from workers.part_files import fresh_folder
 from workers.turns import Turns
 
 log = logs.get_logger("magnetar.worker")
@@ -32,6 +33,7 @@ def compact_topics(environment: Environment, task_id: str, renew: Callable[[], N
 
     Safe to run twice and to kill at any moment: a topic is compacted when the broker has stored so, and untouched before. Raises
     `MagnetarError` when the broker is away."""
+    fresh_folder(parts_folder(environment.settings))  # of a worker that was killed; its sessions have other names than ours
     run = _Run(environment, task_id)
     most = environment.settings.compactions_at_once
     with ThreadPoolExecutor(most, thread_name_prefix="compaction") as threads:

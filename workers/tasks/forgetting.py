@@ -20,7 +20,7 @@ from tenants.scoping import platform_scope
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget
 from workers.billing.budget_models import Report
 from workers.billing.models import Invoice
-from workers.billing.reports import folder_of
+from workers.billing.reports import folder_of, forget_unnamed
 from workers.detail_models import UsageDetail
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
@@ -29,6 +29,7 @@ from workers.redrive.models import RedriveJob
 A_DELETE = 1_000
 DOCUMENTS_A_READ = 50
 DETAILS_DAYS_MIN = 70  # a month, and the days in which it is closed
+UNNAMED_FOR = timedelta(days=1)  # longer than a report takes
 Outcome = TaskRun.Outcome
 
 
@@ -98,6 +99,7 @@ def _reports(environment: Environment, renew: Callable[[], None]) -> int:
         shutil.rmtree(folder_of(environment.settings, report_id), ignore_errors=True)
         with platform_scope():
             Report.objects.filter(id=report_id).delete()
+    forget_unnamed(environment.settings, environment.now() - UNNAMED_FOR)
     return len(old)
 
 

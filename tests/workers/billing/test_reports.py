@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 import weakref
 from collections.abc import Callable, Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +66,38 @@ def test_a_report_is_made_once_when_its_days_are_computed(acme: Tenant, work: Wo
     assert "22.40 EUR" in page and page.count("<rect") == 7
     assert [name for name, _, _ in mail.outbox[0].attachments] == ["report.csv", "report.json", "report.html"]
     assert all((folder / file["name"]).stat().st_size == file["bytes"] for file in report.files)
+
+
+def test_a_full_disk_leaves_nothing_of_a_report_and_the_next_run_makes_it(
+    acme: Tenant, work: Work, settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try left another folder, with the files that had fitted, for ever."""
+    budget_actions.create_schedule(platform_actor(), "acme", "Weekly", "week", "topic", [], date(2026, 3, 9))
+    run_of("run-after", TENTH)
+    write, below, fails = Path.write_bytes, settings_of().data_path / "reports", 0
+
+    def full(path: Path, contents: bytes) -> int:
+        nonlocal fails
+        if path.name.startswith("report.parquet"):
+            fails += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, contents)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        assert work(TENTH) == {**work(TENTH), "reports": 0, "failed": 1} and fails == 2
+    assert list(below.iterdir()) == [] and not Report.unscoped.exists()
+    assert work(TENTH)["reports"] == 1 and [folder.name for folder in below.iterdir()] == [Report.unscoped.get().pk]
+
+
+def test_what_a_killed_worker_left_of_a_report_is_forgotten(acme: Tenant, settings_of: Callable[..., Settings]) -> None:
+    settings, now = settings_of(), datetime.now(UTC)
+    for name in ("killed", "under-way"):
+        reports.folder_of(settings, name).mkdir(parents=True)
+        (reports.folder_of(settings, name) / "report.csv").write_bytes(b"day_utc")
+    os.utime(reports.folder_of(settings, "killed"), (now.timestamp() - 90_000,) * 2)
+    reports.forget_unnamed(settings, now - timedelta(days=1))
+    assert [folder.name for folder in (settings.data_path / "reports").iterdir()] == ["under-way"]
 
 
 def test_days_and_months_are_reported_without_gaps(acme: Tenant, work: Work) -> None:
