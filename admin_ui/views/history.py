@@ -263,11 +263,7 @@ def _data(span: AskedSpan, charts: Sequence[Chart]) -> dict[str, Any]:
         chart.kind.name: {
             "form": chart.kind.form,
             "lines": [
-                {
-                    "label": measure.label,
-                    "values": _short(chart.values[measure.key]),
-                    "other": _short(chart.values.get(f"other {measure.key}")),
-                }
+                {"label": measure.label, "values": chart.values[measure.key], "other": chart.values.get(f"other {measure.key}")}
                 for measure in chart.kind.measures
                 if measure.key in chart.values
             ],
@@ -275,13 +271,6 @@ def _data(span: AskedSpan, charts: Sequence[Chart]) -> dict[str, Any]:
         for chart in charts
     }
     return {"from": span.from_ms, "step": span.step_ms, "count": span.width_ms // span.step_ms, "charts": shown}
-
-
-def _short(values: Sequence[float | None] | None) -> list[float | None] | None:
-    """Of a rate such as 1/3 nine digits are enough: all that there are were a third of the page."""
-    if values is None:
-        return None
-    return [float(f"{value:.9g}") if isinstance(value, float) else value for value in values]
 
 
 def _measures(kinds: Sequence[ChartKind]) -> list[tuple[ChartKind, Any]]:
