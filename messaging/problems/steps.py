@@ -84,6 +84,7 @@ TEXTS = {
     "publish_rate.waiting": "What is published waits for the limit of the {level}: {policy} allows {limit} a second.",
     "deduplication.none": "Off: whatever is published is stored.",
     "deduplication.on": "On: what a producer sends again under a sequence id that is stored is dropped, and gets a receipt.",
+    "deduplication.dropped": "Entries dropped, with a receipt, as their sequence ids are stored: {dropped}, last {last_ms}.",
     "subscription.open": "It reads on. Its type is {type}.",
     "subscription.untyped": "It reads on. Nobody has subscribed yet.",
     "subscription.fenced": "A seek or a deletion is under way.",

@@ -39,6 +39,8 @@ class PublishState(NamedTuple):
     rate_blocked_by: LevelLimiter | None = None
     parked: Sequence[str] = ()
     deduplicates: bool = False
+    dropped_entries: int = 0  # duplicates; and when the last one was, if that is not long ago
+    last_dropped_ms: int | None = None
 
 
 def publish_steps(state: PublishState) -> list[StepLook]:
@@ -56,10 +58,18 @@ def publish_steps(state: PublishState) -> list[StepLook]:
         _stored_bytes(state),
         _quota(state),
         _rate(state),
-        StepLook(Step.DEDUPLICATION, OPEN, "deduplication.on")
-        if state.deduplicates
-        else StepLook(Step.DEDUPLICATION, NONE, "deduplication.none"),
+        _deduplication(state),
     ]
+
+
+def _deduplication(state: PublishState) -> StepLook:
+    step = Step.DEDUPLICATION
+    if not state.deduplicates:
+        return StepLook(step, NONE, "deduplication.none")
+    if not state.dropped_entries or state.last_dropped_ms is None:
+        return StepLook(step, OPEN, "deduplication.on")
+    facts = {"dropped": state.dropped_entries, "last_ms": state.last_dropped_ms}
+    return StepLook(step, SLOWS, "deduplication.dropped", facts, since_ms=state.last_dropped_ms)
 
 
 def publishing_held_at(looks: Iterable[StepLook]) -> str:

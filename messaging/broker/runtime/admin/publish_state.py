@@ -9,6 +9,8 @@ from messaging.broker.runtime.problems.topic_signs import held_by_quota
 from messaging.broker.runtime.topics.producers.publisher import Publisher
 from messaging.broker.runtime.topics.topic import Topic
 
+DROPPED_LATELY_MS = 600_000  # a producer that connects again drops what it had sent before; that is over soon
+
 
 def publish_state(broker: Broker, topic: Topic) -> PublishState:
     """Walks over the topic's producers, and where there is a backlog quota over its subscriptions and ledgers once."""
@@ -16,6 +18,8 @@ def publish_state(broker: Broker, topic: Topic) -> PublishState:
     limits, stored, quota = publisher.limits, publisher.stored_limit, publisher.quota
     refusal = broker.problems.refusals.refusal_of(topic.text)
     failure = topic.ledger.failed
+    deduplicated = publisher if isinstance(publisher, Publisher) and publisher.deduplication.state is not None else None
+    last_dropped_ms = 0 if deduplicated is None else deduplicated.last_dropped_ms
     return PublishState(
         producers=[producer.name for producer in topic.producers],
         waiting=topic.producers.table.waiting,
@@ -37,5 +41,7 @@ def publish_state(broker: Broker, topic: Topic) -> PublishState:
         rate_waits=None if limits is None else limits.waits,
         rate_blocked_by=None if limits is None else limits.blocked_by,
         parked=[] if limits is None else [producer.name for producer in topic.producers if limits.parked_bytes(producer)],
-        deduplicates=isinstance(publisher, Publisher) and publisher.deduplication.state is not None,
+        deduplicates=deduplicated is not None,
+        dropped_entries=0 if deduplicated is None else deduplicated.dropped_entries,
+        last_dropped_ms=last_dropped_ms if broker.now_ms() - last_dropped_ms < DROPPED_LATELY_MS else None,
     )

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.diagnosis import TopicExplain
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.producers.deduplication import SLICE_NAMES, Deduplication
 from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.admin.publish_state import DROPPED_LATELY_MS
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
@@ -22,6 +24,7 @@ from messaging.broker.runtime.topics.producers import deduplication
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
+from messaging.problems.steps import Step
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from tests.support.waiting import eventually
@@ -85,6 +88,25 @@ async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_origin
     producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, "ingest", Sink())
     assert producer.last_sequence_id == 8
     producer.close()
+
+
+async def test_what_is_dropped_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer whose sequence ids began again got receipts, nothing arrived, and nothing was said to hold it back."""
+
+    async def step() -> tuple[str, str, str]:
+        told = await AdminHandlers(broker).diagnosis.explain_topic(TopicExplain(topic=TOPIC))
+        (found,) = (each for each in told.steps if each.step == Step.DEDUPLICATION)
+        return found.state, found.sentence.partition(", last")[0], told.held_at
+
+    await send(broker, 0, 5)
+    assert (await step())[0] == "open"
+    await send(broker, 3, 6)
+    await send(broker, 0, 5)
+    told = "Entries dropped, with a receipt, as their sequence ids are stored: 7"
+    assert await step() == ("slows", told, "deduplication") and await entries(broker) == 6
+    later_ms = broker.now_ms() + DROPPED_LATELY_MS
+    monkeypatch.setattr(broker, "now_ms", lambda: later_ms)
+    assert (await step())[0] == "open"
 
 
 async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:

@@ -51,12 +51,22 @@ class ClosesProducers(ConnectedProducers, Protocol):
 
 
 class Publisher(TopicPublisher):
-    __slots__ = ("after_pending", "completed_blocks", "deduplication", "published_blocks", "timed", "timed_from_ns")
+    __slots__ = (
+        "after_pending",
+        "completed_blocks",
+        "deduplication",
+        "dropped_entries",
+        "last_dropped_ms",
+        "published_blocks",
+        "timed",
+        "timed_from_ns",
+    )
     topic: PublishedTopic
 
     def __init__(self, topic: PublishedTopic, ledger: ManagedLedger, deduplication: TopicDeduplication) -> None:
         super().__init__(topic, ledger)
         self.deduplication = deduplication
+        self.dropped_entries, self.last_dropped_ms = 0, 0  # duplicates
         self.published_blocks = 0
         self.completed_blocks = 0
         self.timed: PendingPublish | None = None  # the block whose time is measured: one at a time, which costs the others nothing
@@ -86,6 +96,7 @@ class Publisher(TopicPublisher):
                 self.ledger.check_open()  # entries that `dedup` counted may have been refused, so it cannot decide
                 sent, repeated = dedup.sift(name, sent, now_ms, parts)
                 if repeated:
+                    self.dropped_entries, self.last_dropped_ms = self.dropped_entries + len(asked) - len(sent), now_ms
                     if not sent:
                         dedup.took(name, sent, now_ms)
                         self.run_after_pending(lambda stored: self.send_receipts(producer, asked, parts, {}) if stored else None)

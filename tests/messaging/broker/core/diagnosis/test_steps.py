@@ -142,6 +142,9 @@ def test_dead_letters_and_expiry() -> None:
         (PublishState(tenant_bytes_max=5, tenant_full="tenant acme is full"), Step.STORED_BYTES),
         (PublishState(waiting=1), Step.PUBLISHED),
         (PublishState(rate_blocked_by=LevelLimiter(RateLevel.TENANT, "rate", RateLimit(1.5, 10.0), 0.0)), Step.PUBLISH_RATE),
+        (PublishState(deduplicates=True, dropped_entries=7, last_dropped_ms=1_000), Step.DEDUPLICATION),
+        (PublishState(deduplicates=True, dropped_entries=7), ""),  # long ago
+        (PublishState(deduplicates=True), ""),
         (PublishState(), ""),
     ],
 )
