@@ -147,7 +147,10 @@ class Routing:
         session = self._owners.owners.sessions.get(request.broker_id)
         if session is None or not session.live:
             raise NotReady(f"broker {request.broker_id} is not running: start it and try again")
-        return await self._ask_other(method, own, request, session.addresses["rpc_url"], "")
+        place = session.addresses.get("rpc_url")
+        if place is None:
+            raise NotReady(f"broker {request.broker_id} is starting: try again")
+        return await self._ask_other(method, own, request, place, "")
 
     async def _outcome(self, own: Handler, request: ChangeRef) -> Answer:
         """Of a change that any of the brokers was asked for: who asks now may speak to another one than then."""

@@ -446,6 +446,10 @@ async def test_one_of_the_brokers_is_asked_by_its_id(fleet: list[RunningBroker])
             assert (await ask(broker, AUDIT_TAKE, AuditTake(broker_id=each.broker_id))).broker_id == each.broker_id
     with pytest.raises(NotReady, match="broker broker-9 is not running"):
         await ask(fleet[0], STATUS, BrokerAsked(broker_id="broker-9"))
+    sessions = fleet[0].service.owners.owners.sessions  # type: ignore[attr-defined]
+    sessions["broker-2"] = sessions["broker-2"]._replace(addresses={})  # one that starts
+    with pytest.raises(NotReady, match="broker broker-2 is starting: try again"):
+        await ask(fleet[0], STATUS, BrokerAsked(broker_id="broker-2"))
 
 
 async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]) -> None:
