@@ -121,9 +121,16 @@ def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> l
     return [Others(answers, complete) for answers in found]
 
 
-def who_of_parts(tenant: str, resource: Resource, actions: Sequence[Action]) -> Iterator[Part]:
-    """Whoever has a role on, or was granted, a part of a tenant, a namespace or a topic. No more subjects and grants are
-    looked at than for `who_of_each`."""
+def who_of_parts(tenant: str, resource: Resource, actions: Sequence[Action]) -> tuple[list[Part], bool]:
+    """Whoever has a role on, or was granted, a part of a tenant, a namespace or a topic. False: there are more grants than are
+    looked at. Of subjects those of `who_of_each` are, which says so itself."""
+    with tenant_scope(tenant):
+        rows = list(_grants_of_parts(resource).values_list("namespace_id", "topic", "role")[: SUBJECTS_MAX + 1])
+    return list(_parts(tenant, resource, actions, rows[:SUBJECTS_MAX])), len(rows) <= SUBJECTS_MAX
+
+
+def _parts(tenant: str, resource: Resource, actions: Sequence[Action], rows: Sequence[tuple[str, str, str]]) -> Iterator[Part]:
+    """`rows`: namespace, topic and role of grants."""
     grants, wanted = DatabaseGrants(), frozenset(actions)
     for principal in islice(_subjects(tenant, resource, grants), SUBJECTS_MAX):
         of_key = bool(principal.key_id)
@@ -132,8 +139,6 @@ def who_of_parts(tenant: str, resource: Resource, actions: Sequence[Action]) -> 
             if (may := wanted & binding.actions) and _is_of_part(binding.scope, resource):
                 text = text_of_key(principal, binding) if of_key else text_of(principal.role, binding)
                 yield Part(principal, str(binding.scope), may, (text,))
-    with tenant_scope(tenant):
-        rows = list(_grants_of_parts(resource).values_list("namespace_id", "topic", "role")[:SUBJECTS_MAX])
     grants.read_namespaces([namespace for namespace, _, _ in rows])
     for namespace, topic, role in rows:
         part, principal = Resource(tenant, namespace, topic), Principal(role)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from msgspec import Meta
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import parse_topic
-from tenants.explanations import who_of_each, who_of_parts
+from tenants.explanations import Part, who_of_each, who_of_parts
 from tenants.models import AuditRecord, Tenant, TokenIssuer
 from tenants.scoping import tenant_scope
 from tenants.text_files import incomplete_line, plain_cell
@@ -59,7 +59,7 @@ class ReadersReport(msgspec.Struct, kw_only=True):
     at: datetime
     may: Annotated[list[Reader], Meta(description="Read or consume in all of the resource.")]
     may_in_part: Annotated[list[PartReader], Meta(description="What somebody may in a part of the resource, and not in all of it.")]
-    complete: Annotated[bool, Meta(description="false: the tenant has more members and keys than are looked at.")]
+    complete: Annotated[bool, Meta(description="false: the tenant has more members, keys and grants than are looked at.")]
     since: datetime
     did: list[Reading]
     further: Annotated[int, Meta(description="Roles and resources that did, and are not shown.")]
@@ -79,6 +79,7 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
                 reader = found[role, key_id] = Reader(role=role, key_id=key_id, reads=False, consumes=False, because=[], issuers=[])
             reader.reads, reader.consumes = True, reader.consumes or action is Action.CONSUME
             reader.because += [reason.text for reason in answer.decision.reasons if reason.text not in reader.because]
+    parts, all_grants = who_of_parts(tenant, resource, actions)
     since = timezone.now() - timedelta(days=days)
     with tenant_scope(tenant):
         for issuer in TokenIssuer.objects.all():
@@ -95,8 +96,8 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
         resource=resource.topic or resource.namespace or tenant,
         at=timezone.now(),
         may=sorted(found.values(), key=lambda reader: (reader.role, reader.key_id)),
-        may_in_part=_of_parts(tenant, resource, found),
-        complete=all(others.complete for others in answered),
+        may_in_part=_of_parts(parts, found),
+        complete=all_grants and all(others.complete for others in answered),
         since=since,
         did=[Reading(**row) for row in shown],
         further=further,
@@ -104,10 +105,10 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
     )
 
 
-def _of_parts(tenant: str, resource: Resource, whole: Mapping[tuple[str, str], Reader]) -> list[PartReader]:
+def _of_parts(parts: Iterable[Part], whole: Mapping[tuple[str, str], Reader]) -> list[PartReader]:
     """Without what they may in all of the resource."""
     found: dict[tuple[str, str, str], PartReader] = {}
-    for part in who_of_parts(tenant, resource, (Action.MESSAGE_READ, Action.CONSUME)):
+    for part in parts:
         role, key_id = part.principal.role, part.principal.key_id
         of_all, consumes = whole.get((role, key_id)), Action.CONSUME in part.actions
         if of_all is not None and (of_all.consumes or not consumes):
@@ -171,4 +172,4 @@ def _missing(report: ReadersReport) -> Iterator[str]:
     if report.further:
         yield f"{report.further} more roles and resources did, which are not in this file"
     if not report.complete:
-        yield "the tenant has more members and keys than are looked at for one answer"
+        yield "the tenant has more members, keys and grants than are looked at for one answer"

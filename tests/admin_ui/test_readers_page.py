@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from tenants import readers
+from tenants import explanations, readers
 from tenants.access import platform_actor
 from tenants.actions import KeyUse, create_key, grant_permission
 from tenants.actions.change import record
@@ -60,3 +60,12 @@ def test_a_file_says_what_is_not_in_it(browse: Browse, monkeypatch: pytest.Monke
         record(actor, "message.browse", "acme", f"persistent://acme/orders/{topic}")
     rows = list(csv.reader(browse("owner").get(PAGE, {"as": "csv"}).content.decode().splitlines()))
     assert [row[1] for row in rows if row[0] == "incomplete"][-1] == "2 more roles and resources did, which are not in this file"
+
+
+def test_it_says_so_where_there_are_more_grants_than_are_looked_at(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explanations, "SUBJECTS_MAX", 10)
+    actor = platform_actor()
+    for number in range(11):
+        grant_permission(actor, "acme/orders", "app@acme", ["consume"], f"persistent://acme/orders/t{number:02}")
+    report = browse("owner").get(PAGE, {"as": "json"}).json()
+    assert len(report["may_in_part"]) == 10 and report["complete"] is False
