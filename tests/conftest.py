@@ -80,8 +80,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Millions of objects of pytest's live as long as the run: looking for garbage among them takes an eighth of their making, and
+    each full collection afterwards would walk over them, for 1 s."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Millions of objects of pytest's live as long as the run: each full collection of garbage would walk over them, for 1 s."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
