@@ -19,7 +19,6 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.resolution import Levels
 from messaging.policies.validation import split
 from tenants.actions.policy_history import differences
-from tenants.broker_settings import policy_defaults
 from tenants.models import AuditRecord
 
 _TEXT_LENGTH_MAX = 200
@@ -74,29 +73,29 @@ class PolicyLevels(NamedTuple):
 
 
 def shown_at(subject: Subject, scope: Level) -> bool:
-    return bool(_in_force(subject, {}, scope))
+    return any(effective.is_shown_for(policy, scope) for policy in subject.policies)
 
 
-def set_here(levels: Levels, scope: Level) -> list[SubjectRow]:
-    """The subjects of which something is set on what is shown. `levels`: what is set there, which is of the level `scope`, and
-    above."""
-    return [row for group in groups(levels, scope) for row in group.rows if row.is_set]
+def set_here(every: Iterable[GroupRows]) -> list[SubjectRow]:
+    """The subjects of which something is set on what is shown."""
+    return [row for group in every for row in group.rows if row.is_set]
 
 
-def groups(levels: Levels, scope: Level, words: str = "") -> list[GroupRows]:
-    """Those in which there is something; with `words`, something whose name, value or meaning has them all."""
+def groups(levels: Levels, defaults: Mapping[str, Any], scope: Level, words: str = "") -> list[GroupRows]:
+    """Those in which there is something; with `words`, something whose name, value or meaning has them all. `levels`: what is set
+    on what is shown, which is of the level `scope`, and above; `defaults`: what is in force where nothing is."""
     shown = []
     for group in GROUPS:
-        rows = [_row(subject, levels, scope) for subject in group.subjects if _matches(subject, levels, scope, words)]
+        found = [(subject, effective.shown_for(subject.policies, levels, defaults, scope)) for subject in group.subjects]
+        rows = [_row(subject, policies, scope) for subject, policies in found if policies and _matches(subject, policies, words)]
         if rows:
             shown.append(GroupRows(group.name, gettext(group.title), rows, sum(row.is_set for row in rows), bool(words.strip())))
     return shown
 
 
-def levels_set(subject: Subject, levels: Levels, scope: Level) -> list[PolicyLevels]:
-    defaults = policy_defaults()
+def levels_set(subject: Subject, levels: Levels, defaults: Mapping[str, Any], scope: Level) -> list[PolicyLevels]:
     shown = []
-    for found in _in_force(subject, levels, scope):
+    for found in effective.shown_for(subject.policies, levels, defaults, scope):
         policy = found.policy
         nearest = list(Level).index(scope)
         rows = [
@@ -114,20 +113,15 @@ def one(name: str, levels: Levels, defaults: Mapping[str, Any]) -> InForce:
     return _shown(effective.one(ENFORCED[name], levels, defaults), Level.NAMESPACE)
 
 
-def _in_force(subject: Subject, levels: Levels, scope: Level) -> list[effective.PolicyInForce]:
-    return effective.shown_for(subject.policies, levels, policy_defaults(), scope)
-
-
-def _row(subject: Subject, levels: Levels, scope: Level) -> SubjectRow:
-    policies = [_shown(found, scope) for found in _in_force(subject, levels, scope)]
+def _row(subject: Subject, found: Iterable[effective.PolicyInForce], scope: Level) -> SubjectRow:
+    policies = [_shown(policy, scope) for policy in found]
     first = next((policy for policy in policies if policy.is_set), policies[0])
     return SubjectRow(subject.name, said(subject.title), policies, first.is_set, first.source)
 
 
-def _matches(subject: Subject, levels: Levels, scope: Level, words: str) -> bool:
-    policies = _in_force(subject, levels, scope)
-    if not policies:
-        return False
+def _matches(subject: Subject, policies: Iterable[effective.PolicyInForce], words: str) -> bool:
+    if not words.strip():
+        return True
     searched_in = [subject.title, said(subject.title)]
     for found in policies:
         searched_in += [found.policy.name, found.policy.title, found.policy.path, found.policy.meaning, found.text]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.core.exceptions import PermissionDenied
@@ -31,6 +31,7 @@ from tenants.actions.namespaces import MASKED
 from tenants.actions.policy_history import PolicyPlace
 from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
+from tenants.broker_settings import policy_defaults
 from tenants.history.spans import asked_span
 from tenants.history.what_if import PolicyChangeAsked
 from tenants.http.errors import fail
@@ -122,22 +123,23 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
 
 def _page(request: ConsoleRequest, nav: Navigation, place: _Place, **context: Any) -> HttpResponse:
     words = request.GET.get("q", "")[:WORDS_LENGTH_MAX]
-    subject = SUBJECTS.get(request.GET.get("policy", ""))
+    subject, defaults = SUBJECTS.get(request.GET.get("policy", "")), policy_defaults()
     if subject is not None and policy_texts.shown_at(subject, place.level):
-        outcome = _subject(request, place, subject)
+        outcome = _subject(request, place, subject, defaults)
         if isinstance(outcome, HttpResponse):
             return outcome
         context |= outcome
     elif request.method == "POST":
         return _button(request, place)
+    every = policy_texts.groups(place.levels, defaults, place.level)
     return show(
         request,
         "pages/policies.html",
         nav,
         level=place.level,
         words=words,
-        set_here=policy_texts.set_here(place.levels, place.level),
-        groups=policy_texts.groups(place.levels, place.level, words),
+        set_here=policy_texts.set_here(every),
+        groups=policy_texts.groups(place.levels, defaults, place.level, words) if words.strip() else every,
         idle=policy_texts.not_enforced(place.set_here),
         may_change=place.may_change,
         policy_changes=policy_texts.policy_changes(_changes(place)[:CHANGES_SHOWN]),
@@ -166,7 +168,9 @@ def _button(request: ConsoleRequest, place: _Place) -> HttpResponse:
     return HttpResponseRedirect(request.get_full_path())
 
 
-def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpResponse | dict[str, Any]:
+def _subject(
+    request: ConsoleRequest, place: _Place, subject: Subject, defaults: Mapping[str, Any]
+) -> HttpResponse | dict[str, Any]:
     """The panel of one subject; an answer of its own where something was done."""
     settable = subject.at(place.level)
     form: SubjectForm | None = None
@@ -189,7 +193,7 @@ def _subject(request: ConsoleRequest, place: _Place, subject: Subject) -> HttpRe
     return {
         "subject": subject,
         "form": form,
-        "where": policy_texts.levels_set(subject, place.levels, place.level),
+        "where": policy_texts.levels_set(subject, place.levels, defaults, place.level),
         "effects": policy_texts.effects(looked.now) if looked.now is not None else [],
         "looked_at": policy_texts.looked_at(looked.now) if looked.now is not None else "",
         "effects_away": looked.away,

@@ -36,7 +36,11 @@ def in_force(levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[Po
 
 def shown_for(policies: Iterable[Policy], levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[PolicyInForce]:
     """The same of some policies."""
-    return [one(policy, levels, broker) for policy in policies if set(policy.levels) & set(_SHOWN_FOR[scope])]
+    return [one(policy, levels, broker) for policy in policies if is_shown_for(policy, scope)]
+
+
+def is_shown_for(policy: Policy, scope: Level) -> bool:
+    return not set(policy.levels).isdisjoint(_SHOWN_FOR[scope])
 
 
 def one(policy: Policy, levels: Levels, broker: Mapping[str, Any]) -> PolicyInForce:

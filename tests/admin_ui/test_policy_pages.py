@@ -9,15 +9,17 @@ import time
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from messaging.history.points import HOUR_MS, MINUTE_MS
 from messaging.policies.groups import SUBJECTS
 from messaging.policies.model import Level
 from tenants.access import platform_actor
 from tenants.actions import set_policies
-from tenants.models import AuditRecord, Namespace, Tenant, TopicPolicies
+from tenants.models import AuditRecord, DynamicSetting, Namespace, Tenant, TopicPolicies
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS
@@ -66,6 +68,14 @@ def test_each_policy_is_offered_where_it_may_be_set_and_nowhere_else(browse: Bro
         panel = text(client, path, policy=subject.name)
         for policy in subject.policies:
             assert (f'name="{policy.name}"' in panel) is (level in policy.levels), (policy.name, level)
+
+
+@pytest.mark.parametrize("asked", [{}, {"q": "ttl"}, {"policy": "retention"}])
+def test_the_defaults_are_read_once_a_page(browse: Browse, asked: dict[str, str]) -> None:
+    client = browse("owner")
+    with CaptureQueriesContext(connection) as queries:
+        text(client, PAGE, **asked)
+    assert sum(DynamicSetting._meta.db_table in query["sql"] for query in queries.captured_queries) == 1
 
 
 @pytest.mark.parametrize("typed", ["soon", "7 parsecs", "-1", "10 GiB", "1" * 200])

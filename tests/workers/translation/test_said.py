@@ -13,6 +13,8 @@ from docs.translations import LANGUAGES, read
 from messaging.policies import texts
 from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
+from messaging.policies.resolution import defaults
+from messaging.settings import Settings
 from workers.translation.catalogs import SOURCES
 from workers.translation.said import CONTEXT, NUMBERS, said
 
@@ -68,13 +70,13 @@ def test_a_text_that_somebody_made_up_takes_no_time() -> None:
         assert time.thread_time() - begin_s < 3
 
 
-@pytest.mark.django_db
 def test_policies_are_shown_and_searched_in_the_language_of_the_reader() -> None:
+    ours = defaults(Settings())
     with translation.override("de"):
-        (group,) = groups({}, Level.NAMESPACE, "papierkorb")
+        (group,) = groups({}, ours, Level.NAMESPACE, "papierkorb")
         (row,) = group.rows
         assert row.title == "Papierkorb" and "wiederhergestellt" in row.policies[0].meaning
-        assert groups({}, Level.NAMESPACE, "recycle bin")[0].rows == [row]
+        assert groups({}, ours, Level.NAMESPACE, "recycle bin")[0].rows == [row]
 
 
 @pytest.mark.parametrize(
