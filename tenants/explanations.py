@@ -40,6 +40,13 @@ class Others(NamedTuple):
     complete: bool
 
 
+class Subjects(NamedTuple):
+    """Whom a tenant knows, up to one more than are looked at; `grants` has read what decisions about them ask for."""
+
+    grants: DatabaseGrants
+    principals: list[Principal]
+
+
 class Part(NamedTuple):
     """What somebody may in a part (`where`) of what was asked for, and perhaps in all of it, for other reasons."""
 
@@ -103,14 +110,20 @@ def why(question: Question, principal: Principal) -> Answer:
 
 def who(tenant: str, question: Question) -> Others:
     """Members, keys, admin roles, and roles that were granted something there. A key without a scope is meant by its role."""
-    (others,) = who_of_each(tenant, question.resource, [question.action])
+    (others,) = who_of_each(subjects(tenant, question.resource), question.resource, [question.action])
     return others
 
 
-def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> list[Others]:
+def subjects(tenant: str, resource: Resource) -> Subjects:
+    """Read once, for all that is asked about them."""
+    grants = DatabaseGrants()
+    return Subjects(grants, list(islice(_subjects(tenant, resource, grants), SUBJECTS_MAX + 1)))
+
+
+def who_of_each(known: Subjects, resource: Resource, actions: Sequence[Action]) -> list[Others]:
     """Of each action, in one look at everybody."""
-    grants, found, complete = DatabaseGrants(), [list[Answer]() for _ in actions], True
-    for count, principal in enumerate(_subjects(tenant, resource, grants)):
+    grants, found, complete = known.grants, [list[Answer]() for _ in actions], True
+    for count, principal in enumerate(known.principals):
         if count == SUBJECTS_MAX:
             complete = False
             break
@@ -121,18 +134,18 @@ def who_of_each(tenant: str, resource: Resource, actions: Sequence[Action]) -> l
     return [Others(answers, complete) for answers in found]
 
 
-def who_of_parts(tenant: str, resource: Resource, actions: Sequence[Action]) -> tuple[list[Part], bool]:
+def who_of_parts(known: Subjects, resource: Resource, actions: Sequence[Action]) -> tuple[list[Part], bool]:
     """Whoever has a role on, or was granted, a part of a tenant, a namespace or a topic. False: there are more grants than are
     looked at. Of subjects those of `who_of_each` are, which says so itself."""
-    with tenant_scope(tenant):
+    with tenant_scope(resource.tenant):
         rows = list(_grants_of_parts(resource).values_list("namespace_id", "topic", "role")[: SUBJECTS_MAX + 1])
-    return list(_parts(tenant, resource, actions, rows[:SUBJECTS_MAX])), len(rows) <= SUBJECTS_MAX
+    return list(_parts(known, resource, actions, rows[:SUBJECTS_MAX])), len(rows) <= SUBJECTS_MAX
 
 
-def _parts(tenant: str, resource: Resource, actions: Sequence[Action], rows: Sequence[tuple[str, str, str]]) -> Iterator[Part]:
+def _parts(known: Subjects, resource: Resource, actions: Sequence[Action], rows: Sequence[tuple[str, str, str]]) -> Iterator[Part]:
     """`rows`: namespace, topic and role of grants."""
-    grants, wanted = DatabaseGrants(), frozenset(actions)
-    for principal in islice(_subjects(tenant, resource, grants), SUBJECTS_MAX):
+    grants, tenant, wanted = known.grants, resource.tenant, frozenset(actions)
+    for principal in known.principals[:SUBJECTS_MAX]:
         of_key = bool(principal.key_id)
         bindings = grants.key_bindings(principal.key_id) if of_key else grants.bindings(tenant, principal.role)
         for binding in bindings or ():

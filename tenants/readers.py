@@ -16,7 +16,7 @@ from msgspec import Meta
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import parse_topic
-from tenants.explanations import Part, who_of_each, who_of_parts
+from tenants.explanations import Part, subjects, who_of_each, who_of_parts
 from tenants.models import AuditRecord, Tenant, TokenIssuer
 from tenants.scoping import tenant_scope
 from tenants.text_files import incomplete_line, plain_cell
@@ -70,7 +70,8 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
     """The caller has checked that this may be asked. Administrators of the platform may read everything and are not listed."""
     found: dict[tuple[str, str], Reader] = {}
     actions = (Action.MESSAGE_READ, Action.CONSUME)
-    answered = who_of_each(tenant, resource, actions)
+    known = subjects(tenant, resource)
+    answered = who_of_each(known, resource, actions)
     for action, others in zip(actions, answered, strict=True):
         for answer in others.answers:
             role, key_id = answer.principal.role, answer.principal.key_id
@@ -79,7 +80,7 @@ def readers(tenant: str, resource: Resource, days: int) -> ReadersReport:
                 reader = found[role, key_id] = Reader(role=role, key_id=key_id, reads=False, consumes=False, because=[], issuers=[])
             reader.reads, reader.consumes = True, reader.consumes or action is Action.CONSUME
             reader.because += [reason.text for reason in answer.decision.reasons if reason.text not in reader.because]
-    parts, all_grants = who_of_parts(tenant, resource, actions)
+    parts, all_grants = who_of_parts(known, resource, actions)
     since = timezone.now() - timedelta(days=days)
     with tenant_scope(tenant):
         for issuer in TokenIssuer.objects.all():
