@@ -60,12 +60,13 @@ class RedriveScan(RedriveFilter, kw_only=True):
 class RedriveFound(msgspec.Struct, kw_only=True):
     """An entry. Of `key` and each of what it says of itself at most `KEY_SHOWN_MAX` characters, and "…" where that is not all; of
     `origin_topic` as much as a topic's name may have. `refused`: why it does not move although it matches, "" for one that
-    moves."""
+    moves. `looked_at`: entries of the page up to this one; 0 from a broker of an earlier release, which does not say."""
 
     ledger_id: int
     entry_id: int
     messages: int
     size_bytes: int
+    looked_at: int = 0
     key: str = ""
     publish_time_ms: int = 0
     refused: str = ""

@@ -220,10 +220,10 @@ def test_a_rate_is_kept_step_by_step(
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr(environment.stopping, "wait", lambda seconds: waited.append(seconds))
-    job(clock, rate=4)
+    job(clock, rate=2, filter={"origin_subscription": "b"})
     run(environment)
     sizes = [len(request.positions) for method, request in broker.calls if method == "redrive.move"]
-    assert sizes == [4, 2] and waited == [task.PACE_S]
+    assert (sizes, waited, RedriveJob.unscoped.get().looked_at) == ([2, 1], [task.PACE_S], 6)  # what was passed over, too
 
 
 def test_a_slow_job_gives_its_thread_back_after_each_step(

@@ -116,7 +116,7 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
         "found": [msgspec.to_builtins(entry) for entry in taken],
         "moves": [msgspec.to_builtins(move) for move in moves],
         "behind": list(behind),
-        "looked_at": page.looked_at if whole else len(taken),
+        "looked_at": page.looked_at if whole else taken[-1].looked_at or len(taken),
         "last": whole and page.done,
     }
     job.step += max(1, len(moves))

@@ -45,8 +45,11 @@ SLICE_ENTRIES, SLICE_BYTES = 100, 256 << 10  # of one turn: they are read, and t
 
 
 class _Unjudged(NamedTuple):
+    """`looked_at`: entries of this page up to this one."""
+
     entry: DeadEntry
     publish_time_ms: int
+    looked_at: int
 
 
 class Redrive:
@@ -76,9 +79,9 @@ class Redrive:
         ):
             entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, found_max - len(matching))
             async with self._scans.turn(topic.name.tenant):
-                unjudged, count, position = await _slice(topic, subscription, position, entries_max)
+                unjudged, looked_at, position = await _slice(topic, subscription, position, entries_max, looked_at)
                 matching += await self._judge(topic, unjudged, wanted, request.shown_property)
-            looked_at, size = looked_at + count, size + sum(len(message.entry.stored) for message in unjudged)
+            size += sum(len(message.entry.stored) for message in unjudged)
         done = not topic.ledger_list.holds(position)
         return schema.RedriveFoundPage(
             found=matching, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
@@ -93,9 +96,9 @@ class Redrive:
         taken = named[: min(request.found_max, SLICE_ENTRIES)]
         unjudged: list[_Unjudged] = []
         async with self._scans.turn(topic.name.tenant):
-            for position in taken:
+            for number, position in enumerate(taken):
                 if topic.ledger_list.holds(position):
-                    unjudged += (await _slice(topic, subscription, position, 1))[0]
+                    unjudged += (await _slice(topic, subscription, position, 1, number))[0]
             matching = await self._judge(topic, unjudged, wanted, request.shown_property)
         behind = taken[-1] if taken else begin
         return schema.RedriveFoundPage(
@@ -114,12 +117,12 @@ class Redrive:
         unpacked_max = self._unpacked_max
 
         def work() -> list[Judged]:
-            return [judge(entry, publish_time_ms, wanted, unpacked_max, shown_property) for entry, publish_time_ms in unjudged]
+            return [judge(entry, publish_time_ms, wanted, unpacked_max, shown_property) for entry, publish_time_ms, _ in unjudged]
 
         largest_bytes = max(_unpacked_bytes(message.entry) for message in unjudged)  # one is unpacked at a time
         with _Charged(self._broker, topic, largest_bytes):
             verdicts = await in_thread(work)
-        return [_found(message.entry, judged) for message, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
+        return [_found(message, judged) for message, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
 
     @answers(REDRIVE_PREPARE)
     async def prepare(self, request: schema.RedrivePrepare) -> schema.RedriveTarget:
@@ -261,14 +264,14 @@ def _unpacked_bytes(entry: DeadEntry) -> int:
 
 
 async def _slice(
-    topic: PersistentTopic, subscription: Subscription | None, position: Position, entries_max: int
+    topic: PersistentTopic, subscription: Subscription | None, position: Position, entries_max: int, looked_at: int
 ) -> tuple[list[_Unjudged], int, Position]:
-    """What is not acknowledged from `position` on, how many entries were looked at for it, and the position behind them. Without a
-    subscription, as if there were a new one."""
+    """What is not acknowledged from `position` on, how many entries of the page were looked at with it, `looked_at` of them before,
+    and the position behind them. Without a subscription, as if there were a new one."""
     unjudged: list[_Unjudged] = []
     last = LastBlock(topic.entries)
-    looked_at = size = 0
-    while topic.ledger_list.holds(position) and looked_at < entries_max and size < SLICE_BYTES:
+    size, looked_at_max = 0, looked_at + entries_max
+    while topic.ledger_list.holds(position) and looked_at < looked_at_max and size < SLICE_BYTES:
         looked_at += 1
         if subscription is None or not subscription.cursor.acknowledged(position):
             block = await last.at(position)
@@ -276,7 +279,8 @@ async def _slice(
                 entry = _entry_of(block, subscription, position)
                 size += len(entry.stored)
                 publish_time_ms = stored_entry(block, position.entry_id).metadata.publish_time
-                unjudged.append(_Unjudged(entry, min(publish_time_ms, TIME_MS_MAX)))  # a producer may say anything
+                publish_time_ms = min(publish_time_ms, TIME_MS_MAX)  # a producer may say anything
+                unjudged.append(_Unjudged(entry, publish_time_ms, looked_at))
         position = topic.ledger_list.resolve(topic.ledger_list.next_after(position))
     return unjudged, looked_at, position
 
@@ -287,11 +291,13 @@ def _entry_of(block: EntryBlock, subscription: Subscription | None, position: Po
     return DeadEntry(position, stored, open_bits, 0, messages)
 
 
-def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
+def _found(message: _Unjudged, judged: Judged) -> schema.RedriveFound:
+    entry = message.entry
     return schema.RedriveFound(
         ledger_id=entry.position.ledger_id,
         entry_id=entry.position.entry_id,
         messages=judged.messages,
+        looked_at=message.looked_at,
         size_bytes=len(entry.stored),
         key=_cut(judged.key),
         publish_time_ms=judged.publish_time_ms,
