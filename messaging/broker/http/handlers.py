@@ -27,7 +27,7 @@ from messaging.broker.http.asgi import (
     while_connected,
 )
 from messaging.broker.http.context import EdgeContext
-from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
+from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotReady
 from messaging.identity.certificates import check_process_certificate
 from messaging.json_types import decoder_of
 from messaging.limits.structs import check
@@ -98,7 +98,8 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     method = METHODS.get(name)
     require(context.broker.grants, principal, method.permission if method is not None else BROKER_HTTP[RPC_PATTERN])
     if method is None or name not in context.edge.methods:
-        raise NotFound(f"the admin RPC has no method {name[:80]!r}: check that broker and caller have the same release")
+        # Not that anything is absent: a page of a newer web process would say so of the topic that it asks for.
+        raise NotReady(f"this broker has no call {name[:80]!r}: it is of an earlier release than who asks, upgrade it first")
     require_call(principal, name)
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:

@@ -168,9 +168,12 @@ async def test_bad_requests_of_the_rpc(edge: Edge) -> None:
     assert (status, body["code"]) == (400, "invalid_value") and "$.topic" in body["message"]
     status, body = await ask(port, "POST", "/rpc/v1/topics.create", b"{", **bearer(edge.identity))
     assert (status, body["code"]) == (400, "invalid_value")
-    status, body = await ask(port, "POST", "/rpc/v1/topics.explode", b"{}", **bearer(edge.identity))
-    assert (status, body["code"]) == (404, "not_found")
     assert edge.rpc.calls == []
+
+
+async def test_a_call_of_a_later_release_says_nothing_of_what_it_is_about(edge: Edge) -> None:
+    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/topics.explode", b"{}", **bearer(edge.identity))
+    assert (status, body["code"]) == (503, "not_ready") and "earlier release" in body["message"]
 
 
 async def test_a_body_is_refused_as_soon_as_it_is_too_large(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
