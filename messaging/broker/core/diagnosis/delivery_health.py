@@ -52,7 +52,8 @@ def judge_delivery(subscription: Subscription, state: DeliveryState) -> Verdict:
         return Verdict(DeliveryHealth.BLOCKED, waiting_for_consumers(subscription, waiting)[0])
     finding = explain(subscription, state)[0]
     dropping = isinstance(subscription, NonPersistentSubscription)  # what is in the way for a moment costs messages
-    if finding.reason not in SAID_AT_ONCE and unmoved_ms < STILL_MS and not dropping:
+    moving = bool(subscription.consumers) and unmoved_ms < STILL_MS
+    if finding.reason not in SAID_AT_ONCE and moving and not dropping:
         finding = Finding(Reason.DELIVERING, "Messages are being delivered.")
     return Verdict(_health(subscription, unmoved_ms), finding)
 

@@ -125,8 +125,10 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
         return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
     if not subscription.consumers:
         delayed = subscription.delayed_entries
-        text = f"No consumer is connected, and {_entries(backlog)} not acknowledged."
-        return [Finding(Reason.NO_CONSUMER, text), *([_delayed(delayed, state)] if delayed else [])]
+        nobody = Finding(Reason.NO_CONSUMER, f"No consumer is connected, and {_entries(backlog)} not acknowledged.")
+        if not delayed:
+            return [nobody]
+        return [_delayed(delayed, state), nobody] if nothing_due(subscription, state) else [nobody, _delayed(delayed, state)]
     due = subscription.next_due()
     if due is None:
         waiting = subscription.state.redeliveries.waiting_entries
@@ -136,7 +138,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     if subscription.unacked.blocked:
         unacked, limit = subscription.unacked.messages, subscription.unacked.subscription_max
         text = (
-            f"All consumers together hold {counted(unacked, 'unacknowledged message')}; delivery stopped at the limit of {limit}."
+            f"All consumers together hold {counted(unacked, 'unacknowledged message')}; delivery stopped at the limit of {limit:,}."
         )
         return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
     if len(stuck) == len(receivers(subscription)):
@@ -149,7 +151,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
 def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliveryState) -> list[Finding]:
     """Of a subscription that keeps nothing."""
     count = subscription.messages_dropped
-    dropped = f"{count} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
+    dropped = f"{count:,} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
     open_to = receivers(subscription)
     stuck = [finding for consumer in open_to if (finding := why_not_sent(consumer, None)) is not None]
     if open_to and len(stuck) == len(open_to):
@@ -170,12 +172,12 @@ def receivers(subscription: Subscription) -> list[Consumer]:
 
 def why_not_sent(consumer: Consumer, at: Position | None) -> Finding | None:
     """None for a consumer that can be sent messages."""
-    name = repr(consumer.name or "without a name")
+    name = repr(consumer.name) if consumer.name else "with no name"
     if not consumer.sink.writable:
         return Finding(Reason.NOT_READING, f"Consumer {name} does not read its connection.", consumer.name, position=at)
     if consumer.blocked:
         limit = consumer.unacked.consumer_max
-        text = f"Consumer {name} holds {counted(consumer.unacked_messages, 'unacknowledged message')}; its limit is {limit}."
+        text = f"Consumer {name} holds {counted(consumer.unacked_messages, 'unacknowledged message')}; its limit is {limit:,}."
         return Finding(Reason.CONSUMER_LIMIT, text, consumer.name, position=at)
     if consumer.permits <= 0:
         return Finding(Reason.NO_PERMITS, f"Consumer {name} has not asked for more messages.", consumer.name, position=at)
@@ -205,7 +207,7 @@ def waiting_for_consumers(subscription: Subscription, waiting: int) -> list[Find
     stuck = [finding for consumer in open_to if (finding := why_not_sent(consumer, None)) is not None]
     if len(stuck) == len(open_to):
         return _nobody_ready(stuck, None)
-    what = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
+    what = "1 entry waits" if waiting == 1 else f"{waiting:,} entries wait"
     if stuck:
         first = f"{what} for the consumers of their keys: {stuck[0].sentence}"
         return [stuck[0]._replace(sentence=first), *stuck[1:CONSUMERS_MAX]]
@@ -242,18 +244,23 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
     if dead:
         letters = subscription.dead_letters
         error = "" if letters is None else letters.last_error
-        what = (
-            "1 entry that was redelivered too often waits" if dead == 1 else f"{dead} entries that were redelivered too often wait"
-        )
+        often = f"{dead:,} entries that were redelivered too often wait"
+        what = "1 entry that was redelivered too often waits" if dead == 1 else often
         text = f"{what} to be moved to the dead-letter topic"
         text = f"{text}: {error}." if error else f"{text}."
         findings.insert(0 if error else len(findings), Finding(Reason.DEAD_LETTERS, text))
     return findings or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
 
 
+def nothing_due(subscription: Subscription, state: DeliveryState) -> bool:
+    """Whether all of its backlog waits for its delivery time, as far as was read: nobody would be sent anything now."""
+    delayed, next_ms = subscription.delayed_entries, state.next_delayed_ms
+    return 0 < delayed >= subscription.backlog_entries and (next_ms is None or next_ms > state.now_ms)
+
+
 def _delayed(count: int, state: DeliveryState) -> Finding:
     until_ms, ttl_s, quota = state.next_delayed_ms, state.message_ttl_s, state.backlog_quota_bytes
-    parts = [f"{count} delayed messages wait for their delivery time."]
+    parts = [f"{count:,} delayed messages wait for their delivery time."]
     if count == 1:
         parts = ["1 delayed message waits for its delivery time."]
     if until_ms is not None:
@@ -300,4 +307,4 @@ def rate_sentence(limiter: LevelLimiter, what: str) -> str:
 
 
 def _entries(count: int) -> str:
-    return f"{count} entry is" if count == 1 else f"{count} entries are"
+    return "1 entry is" if count == 1 else f"{count:,} entries are"

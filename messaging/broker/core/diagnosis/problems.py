@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messaging.broker.core.diagnosis.delivery_health import DeliveryHealth, Verdict, blocked_for_ms, still_ms
-from messaging.broker.core.diagnosis.explain import REMEDIES, DeliveryState, Reason, rate_sentence
+from messaging.broker.core.diagnosis.explain import REMEDIES, DeliveryState, Reason, nothing_due, rate_sentence
 from messaging.broker.core.limits.rate_limits import LevelLimiter
 from messaging.broker.core.subscription import Subscription
 from messaging.problems.kinds import Kind
@@ -54,7 +54,8 @@ def signs_of_subscription(
     elif verdict.health is DeliveryHealth.BLOCKED:
         signs.append(Sign(Kind.BLOCKED, finding.sentence, finding.remedy, now_ms - blocked_for_ms(subscription, now_ms), backlog))
     elif verdict.health is DeliveryHealth.ABANDONED and subscription.durable:
-        signs += signs_of_abandoned(backlog, idle_since_ms, now_ms)
+        if not nothing_due(subscription, state):  # whoever consumes may come when there is something
+            signs += signs_of_abandoned(backlog, idle_since_ms, now_ms)
     elif finding.reason is Reason.NO_ROOM:
         signs.append(Sign(Kind.DELAYED_LATE, finding.sentence, finding.remedy, waiting=subscription.delayed_entries))
     elif subscription.consumers and subscription.delayed_entries and 0 < (state.next_delayed_ms or 0) < now_ms - LATE_MS:

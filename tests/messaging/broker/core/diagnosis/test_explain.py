@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from messaging.broker.core.dead_letters.dead_entries import DeadLetterPolicy, DeadLetterRecord, DeadLetters
+from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.explain import REMEDIES, DeliveryState, Finding, Reason, WaitingKey, explain
+from messaging.broker.core.diagnosis.problems import signs_of_subscription
 from messaging.broker.core.diagnosis.trace import TraceState, trace_in
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
@@ -51,6 +53,16 @@ def test_a_consumer_without_permits() -> None:
     assert (finding.reason, finding.consumer, finding.position) == (Reason.NO_PERMITS, "slow", entry)
     world.flow(consumer, 1)
     assert reasons(why(world)) == [Reason.SENT]
+
+
+def test_figures_have_separators_and_a_consumer_may_have_no_name() -> None:
+    world = World()
+    world.publish([1] * 1422)
+    (finding,) = why(world)
+    assert finding.sentence == "No consumer is connected, and 1,422 entries are not acknowledged."
+    world.attach(SHARED).name = ""
+    (finding,) = why(world)
+    assert finding.sentence == "Consumer with no name has not asked for more messages."
 
 
 def test_a_consumer_that_does_not_read() -> None:
@@ -148,6 +160,24 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
     world.publish([None] * 5)
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.SENT, Reason.DELAYED]
+
+
+def test_where_nothing_is_due_nobody_has_to_be_connected() -> None:
+    world = DelayedWorld()
+    consumer = world.attach("s", 10)
+    world.publish([60_000, 70_000])
+    world.detach("s", consumer)
+    subscription, next_ms = world.subscriptions["s"], START_MS + 60_000
+    early, late = (DeliveryState(now_ms=at_ms, next_delayed_ms=next_ms) for at_ms in (START_MS, next_ms))
+    assert reasons(explain(subscription, early)) == [Reason.DELAYED, Reason.NO_CONSUMER]
+    verdict = judge_delivery(subscription, early)
+    assert "The next is not due before" in verdict.finding.sentence
+    assert signs_of_subscription(subscription, early, verdict, grows=False, idle_since_ms=0) == []
+    assert reasons(explain(subscription, late)) == [Reason.NO_CONSUMER, Reason.DELAYED]
+    (sign,) = signs_of_subscription(subscription, late, judge_delivery(subscription, late), grows=False, idle_since_ms=0)
+    assert sign.kind == "no_consumer"
+    world.publish([None])
+    assert reasons(explain(subscription, early)) == [Reason.NO_CONSUMER, Reason.DELAYED]
 
 
 def test_dead_letters_that_cannot_be_moved() -> None:
