@@ -7,16 +7,18 @@ stays as it was, as long as nothing is unknown in between. Elsewhere the cell, o
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from messaging.history.points import COLUMNS, COUNTERS, PEAKS, Point, at_rest, share, side_by_side, together
-from messaging.history.spans import Spans
+from messaging.history.points import COLUMNS, COUNTERS, HOUR_MS, MINUTE_MS, PEAKS, Point, at_rest, share, side_by_side, together
+from messaging.history.spans import ALWAYS_MS, Span, Spans, between, without
 
 _STATES_AT = len(COUNTERS) + len(PEAKS)
 NOTHING = (0,) * len(COLUMNS)
 BACKLOG_TIME = COLUMNS.index("backlog_entry_ms")
 SLACK_MS = 2_000  # between the end of a point and of the minute in which it was taken
+GONE_MS = HOUR_MS  # after the last that was heard of a broker, it is taken to carry nothing where others are
 
 
 class Cell(NamedTuple):
@@ -63,17 +65,40 @@ class Source(NamedTuple):
 def cells_of(sources: Sequence[Source], covered: Spans, from_ms: int, until_ms: int, step_ms: int) -> list[Cell]:
     """Of [from_ms, until_ms) in cells of `step_ms`. `sources`: of one series, which is at one broker at a time, with points of
     before, so that what it held is known. After a point its broker says whether it rested; before the first `covered` does. A
-    point is known time, whatever they say."""
+    point is known time, whatever they say; what two brokers tell of the same time is known once, and who began later has it."""
     sums = [_Sum() for _ in range(max(0, -(-(until_ms - from_ms) // step_ms)))]
-    known = [(point, source.covered) for source in sources for point in source.points]
-    known.sort(key=lambda each: (each[0].until_ms, each[0].from_ms))
+    known = [(point, index) for index, source in enumerate(sources) for point in source.points]
+    known.sort(key=lambda each: (each[0].from_ms, each[0].until_ms))
+    untold = [_untold(source.covered) for source in sources] if len(sources) > 1 else []
+    told = [0] * len(sources)  # up to where each of them has
     at, last = 0, None  # up to where it is known, and what the last point said
-    for point, of_broker in known:
+    for point, index in known:
+        if last is not None and untold and point.from_ms - at > SLACK_MS:
+            covered = without(covered, _perhaps_elsewhere(untold, at))
         last = _rest(sums, last, covered, at, min(point.from_ms, until_ms), from_ms, step_ms)
-        _spread(sums, point, from_ms, step_ms)
-        at, last, covered = point.until_ms, point.values, of_broker
+        others = max((end for other, end in enumerate(told) if other != index), default=0)
+        _spread(sums, point, others, from_ms, step_ms)
+        told[index] = max(told[index], point.until_ms)
+        at, last, covered = max(at, point.until_ms), point.values, sources[index].covered
     _rest(sums, last, covered, at, until_ms, from_ms, step_ms)
     return [_cell(each, index, from_ms, until_ms, step_ms) for index, each in enumerate(sums)]
+
+
+def _untold(covered: Spans) -> list[Span]:
+    """What a broker has not told since it was there, for as long as it may have carried something."""
+    return [(start, min(end, start + GONE_MS)) for start, end in between(covered)[1:]]
+
+
+def _perhaps_elsewhere(untold: Iterable[Sequence[Span]], at: int) -> list[Span]:
+    """Between two points a series may have been at a broker that was killed before it told so. One that had it for longer than a
+    minute has told."""
+    spans = []
+    for of_broker in untold:
+        for index in range(bisect_right(of_broker, (at + MINUTE_MS, ALWAYS_MS)) - 1, -1, -1):
+            if of_broker[index][1] <= at:
+                break
+            spans.append(of_broker[index])
+    return spans
 
 
 def _cell(total: _Sum, index: int, from_ms: int, until_ms: int, step_ms: int) -> Cell:
@@ -82,8 +107,9 @@ def _cell(total: _Sum, index: int, from_ms: int, until_ms: int, step_ms: int) ->
     return Cell(start, end, total.known_ms, total.held_ms, total.values)
 
 
-def _spread(sums: list[_Sum], point: Point, from_ms: int, step_ms: int) -> None:
-    """A point over the cells that it reaches into, as if it was even. One without a width only says what is held."""
+def _spread(sums: list[_Sum], point: Point, told_ms: int, from_ms: int, step_ms: int) -> None:
+    """A point over the cells that it reaches into, as if it was even. One without a width only says what is held. The time until
+    `told_ms` is known already: what is counted in it adds up, and it is no longer for that."""
     width_ms = max(1, point.width_ms)
     first, end = max(point.from_ms, from_ms), min(point.until_ms, from_ms + len(sums) * step_ms)
     if end <= first:
@@ -94,8 +120,10 @@ def _spread(sums: list[_Sum], point: Point, from_ms: int, step_ms: int) -> None:
         stop = min(end, from_ms + (index + 1) * step_ms)
         due = share(point.values, stop - point.from_ms, width_ms)  # up to here: differences of these add up to the whole
         before = share(point.values, at - point.from_ms, width_ms)
-        part = tuple(a - b if column < len(COUNTERS) else a for column, (a, b) in enumerate(zip(due, before, strict=True)))
-        sums[index].add(part, stop - at)
+        part = [a - b if column < len(COUNTERS) else a for column, (a, b) in enumerate(zip(due, before, strict=True))]
+        known_ms = stop - min(stop, max(at, told_ms))
+        part[BACKLOG_TIME] = part[BACKLOG_TIME] * known_ms // (stop - at)
+        sums[index].add(tuple(part), known_ms)
         at = stop
 
 
@@ -177,3 +205,30 @@ def hour_of(cells: Sequence[Cell]) -> Point | None:
     if 0 < held_ms < known_ms:  # of the rest its backlog is not known: the mean is that of what is
         values = tuple(value * known_ms // held_ms if index == BACKLOG_TIME else value for index, value in enumerate(values))
     return Point(until_ms - known_ms, until_ms, values)
+
+
+def hours_at_one(sources: Sequence[Source]) -> list[Source]:
+    """Of a series that is at one broker at a time, with hours as `hour_of` makes them: of each hour one point, as wide as what its
+    brokers know together, or the hour. Each says how much of it that is, and not which part; who knows most of it has it."""
+    hours: dict[int, list[tuple[Point, int]]] = defaultdict(list)
+    for index, source in enumerate(sources):
+        for point in source.points:
+            hours[-(-point.until_ms // HOUR_MS)].append((point, index))
+    points: list[list[Point]] = [[] for _ in sources]
+    for end, found in sorted(hours.items()):
+        whole = len(found) == len({index for _, index in found}) and all(point.until_ms == end * HOUR_MS for point, _ in found)
+        for point, index in [_one_hour(found)] if whole else found:
+            points[index].append(point)
+    return [source._replace(points=of_broker) for source, of_broker in zip(sources, points, strict=True)]
+
+
+def _one_hour(found: Sequence[tuple[Point, int]]) -> tuple[Point, int]:
+    ordered = sorted(found, key=lambda each: each[0].width_ms)
+    told_ms = sum(point.width_ms for point, _ in ordered)
+    known_ms = min(HOUR_MS, told_ms)
+    values = list(ordered[0][0].values)
+    for point, _ in ordered[1:]:
+        values = list(together(values, point.values))
+    values[BACKLOG_TIME] = values[BACKLOG_TIME] * known_ms // max(1, told_ms)
+    last, index = ordered[-1]
+    return Point(last.until_ms - known_ms, last.until_ms, tuple(values)), index

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from django.db import models
 from django.db.models import Max
 
-from messaging.history.cells import Cell, Source, cells_of, merged
+from messaging.history.cells import GONE_MS, Cell, Source, cells_of, hours_at_one, merged
 from messaging.history.points import DAY_MS, HOUR_MS, MINUTE_MS, Point, unpack
 from messaging.history.spans import Span, between, without
 from tenants.history.keys import series_key
@@ -25,7 +25,6 @@ HOURS_KEPT_MS = 38 * DAY_MS  # 30 days, and a week before them
 STEPS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS)
 CELLS_MAX = 750
 PARTITIONS_TRIED = 64  # the first: whether something was heard of one of them says that a topic is partitioned
-GONE_MS = HOUR_MS  # after the last that was heard of a broker, it is taken to carry nothing where others are
 
 
 class Subject(NamedTuple):
@@ -66,6 +65,8 @@ def read(subject: Subject, from_ms: int, until_ms: int, step_ms: int) -> list[Ce
             covered = without(covered, [(hour, point.until_ms) for hour, point in zip(hours, own, strict=True)])
         sources.append(Source(own, covered))
     if subject.topic and not _is_partitioned(subject, brokers) and any(source.points for source in sources):
+        if step_ms >= HOUR_MS:
+            sources = hours_at_one(sources)
         return cells_of(sources, _all_cover(sources), from_ms, until_ms, step_ms)
     return _of_many(brokers, sources, from_ms, until_ms, step_ms)
 

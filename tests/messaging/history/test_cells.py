@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.history.cells import Cell, Source, cells_of, hour_of, merged
+from messaging.history.cells import Cell, Source, cells_of, hour_of, hours_at_one, merged
 from messaging.history.points import COLUMNS, HOUR_MS, MINUTE_MS, Point, values_of
 
 S = 1000
@@ -54,6 +54,55 @@ def test_a_topic_that_moved_is_followed_at_the_broker_that_told_last() -> None:
     cells = cells_of([here, there], [], 0, 3 * MINUTE_MS, MINUTE_MS)
     assert column(cells, "messages_in") == [1, 2, 0]
     assert column(cells, "backlog_entries") == [5, 7, 7]
+
+
+def test_time_that_two_brokers_tell_of_is_known_once_and_who_began_later_has_the_topic() -> None:
+    """One that stood still, lost the topic to another, and tells of it once it goes on."""
+    for resumed_s in (50, 60, 61):
+        still = Source([point(0, resumed_s, messages_in=30, backlog_entry_ms=resumed_s * S * 5, backlog_entries=5)], [(0, 120 * S)])
+        taken = [point(20, 60, messages_in=40, backlog_entry_ms=40 * S * 9, backlog_entries=9), point(60, 120, backlog_entries=9)]
+        for sources in ([still, Source(taken, [(0, 120 * S)])], [Source(taken, [(0, 120 * S)]), still]):
+            cells = cells_of(sources, [], 0, 2 * MINUTE_MS, MINUTE_MS)
+            assert [(cell.known_ms, cell.held_ms) for cell in cells] == [(MINUTE_MS, MINUTE_MS)] * 2
+            assert sum(column(cells, "messages_in")) == 70
+            assert column(cells, "backlog_entries") == [9, 9]
+            assert column(cells, "backlog_entry_ms")[0] / cells[0].held_ms <= 9
+
+
+def test_a_broker_whose_clock_was_set_back_carried_both_times() -> None:
+    cells = minutes([point(0, 60, messages_in=6), point(0, 60, messages_in=6)], [], 1)
+    assert (cells[0].known_ms, column(cells, "messages_in")) == (2 * MINUTE_MS, [12])
+
+
+def test_what_a_killed_broker_did_not_tell_between_two_points_of_another_is_unknown() -> None:
+    """It took the topic at 20 s, was killed at 50 s, and the first one has it again; that one has told all of its own time."""
+    here = Source([point(0, 20, messages_in=5), point(55, 60, messages_in=1)], [(0, 60 * S)])
+    killed = Source([], [(-60 * S, 0), (58 * S, 60 * S)])
+    (cell,) = cells_of([here, killed], [], 0, MINUTE_MS, MINUTE_MS)
+    assert (cell.known_ms, column([cell], "messages_in")) == (25 * S, [6])
+    (cell,) = cells_of([here, killed._replace(covered=[(-60 * S, 60 * S)])], [], 0, MINUTE_MS, MINUTE_MS)
+    assert cell.known_ms == MINUTE_MS, "one that has told everything did not have it"
+    (cell,) = cells_of([here, killed._replace(covered=[(30 * S, 60 * S)])], [], 0, MINUTE_MS, MINUTE_MS)
+    assert cell.known_ms == MINUTE_MS, "nor one that was not there yet"
+
+
+def test_a_broker_that_is_gone_does_not_make_quiet_topics_of_others_unknown() -> None:
+    here = Source([point(0, 60, backlog_entries=3), point(36_000, 36_060)], [(0, 36_060 * S)])
+    for ended_s in (-7_200, 1_800):  # long before, and while the topic had been quiet for long
+        cells = cells_of([here, Source([], [(-9_000 * S, ended_s * S)])], [], 0, 10 * HOUR_MS, HOUR_MS)
+        assert {(cell.known_ms, cell.held) for cell in cells} == {(HOUR_MS, True)}
+
+
+def test_an_hour_that_two_brokers_know_is_an_hour() -> None:
+    def hour(known_s: int, **values: int) -> Source:
+        return Source([point(3_600 - known_s, 3_600, **values)], [])
+
+    for one, other, known_s in ((3_600, 3_600, 3_600), (1_200, 2_400, 3_600), (600, 1_200, 1_800)):
+        sources = hours_at_one([hour(one, messages_in=10, backlog_entries=1), hour(other, messages_in=20, backlog_entries=2)])
+        (cell,) = cells_of(sources, [], 0, HOUR_MS, HOUR_MS)
+        assert (cell.known_ms // S, column([cell], "messages_in"), column([cell], "backlog_entries")) == (known_s, [30], [2])
+    of_minutes = [Source([point(3_480, 3_540), point(3_540, 3_600)], []), Source([point(3_540, 3_600)], [])]
+    assert hours_at_one(of_minutes) == of_minutes
 
 
 def test_parts_add_up_and_one_that_is_unknown_makes_the_whole_so() -> None:

@@ -9,6 +9,7 @@ from messaging.history.points import COLUMNS, HOUR_MS, MINUTE_MS, Point, pack_al
 from tenants.history.keys import series_key
 from tenants.history.known import COVERED
 from tenants.history.reading import Subject, read
+from tenants.history.writing import make_hours
 from tenants.models import HistoryChunk, HistoryCursor, HistoryKnown, HistorySeries
 from tenants.scoping import platform_scope
 
@@ -60,6 +61,16 @@ def test_a_topic_that_a_killed_broker_had_is_known_once_another_has_it() -> None
     found = cells(7)
     assert backlogs(found) == [100, 200, None, None, 300, 400, 400]
     assert [cell.known_ms for cell in found] == [*[MINUTE_MS] * 2, 0, 0, *[MINUTE_MS] * 3]
+
+
+def test_an_hour_in_which_a_topic_moved_has_sixty_minutes() -> None:
+    """Each broker knows all of the hour, and the rate was half of what it was."""
+    told("broker-1", {0: 100, 1: 200}, (0, 120))
+    told("broker-2", {2: 300, 3: 400}, (0, 120))
+    with platform_scope():
+        make_hours(at(120), lambda: None)
+        (cell,) = read(OF_TOPIC, START_MS, at(60), HOUR_MS)
+    assert (cell.known_ms, cell.values[COLUMNS.index("messages_in")]) == (HOUR_MS, 40)
 
 
 def test_partitions_of_several_brokers_add_up() -> None:
