@@ -13,7 +13,6 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat
 from typing import TypeVar
 
 from admin_ui.translation.said import said
@@ -66,12 +65,13 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
                 answer.cancel()
                 waiting.leave()
                 raise
-    except (TimeoutError, NothingAnswered) as error:
-        raise _late(tenants_broker.STILL_S if isinstance(error, NothingAnswered) else wait_s) from None
+    except (TimeoutError, NothingAnswered):
+        raise _late() from None
 
 
-def _late(wait_s: float) -> NotReady:
-    return NotReady(gettext("the broker did not respond within {seconds} s: try again in a moment").format(seconds=f"{wait_s:g}"))
+def _late() -> NotReady:
+    """Without how long it was waited for, which is another time at each refresh."""
+    return NotReady(gettext("the broker did not respond in time: try again in a moment"))
 
 
 def why(error: MagnetarError) -> str:
@@ -100,21 +100,19 @@ def ask_each_or_why(calls: Sequence[Callable[[TypedCalls], T]]) -> list[tuple[T 
             each.leave()
 
     asked = [_submit(caller, call) for caller, call in zip(waiting, calls, strict=True)]
-    late_s = ANSWER_S
     with suppress(TimeoutError, NotReady), tenants_broker.answers.waiting(ANSWER_S) as wait_s, who.ending(leave):
-        late_s = wait_s
         wait(asked, wait_s)
         if not any(each.done() and not isinstance(each.exception(), NotReady) for each in asked):
             raise NotReady("nobody answered") if all(each.done() for each in asked) else TimeoutError
-    return list(map(_outcome, asked, waiting, repeat(late_s)))
+    return list(map(_outcome, asked, waiting))
 
 
-def _outcome(asked: Future[T], caller: Caller, late_s: float) -> tuple[T | None, str]:
+def _outcome(asked: Future[T], caller: Caller) -> tuple[T | None, str]:
     """Of what nobody waits for any longer."""
     if not asked.done():
         asked.cancel()
         caller.leave()
-        return None, why(_late(late_s))
+        return None, why(_late())
     try:
         return asked.result(), ""
     except MagnetarError as error:

@@ -70,7 +70,7 @@ class PooledRpc(TypedCalls):
         except TimeoutError:
             if method.long_read:
                 asking.leave()
-            raise NoAnswer(f"the broker did not respond within {answer_s:g} s: try again in a moment") from None
+            raise NoAnswer("the broker did not respond in time: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
 
@@ -96,7 +96,7 @@ class PooledRpc(TypedCalls):
         elif standing is Standing.SILENT or not done:
             wait([answer], max(0, began_s + STILL_S - time.monotonic()))
             if not answer.done():
-                raise NothingAnswered(f"the broker did not respond within {STILL_S:g} s: try again in a moment")
+                raise NothingAnswered("the broker did not respond in time: try again in a moment")
         return answer.result(max(0, began_s + answer_s - time.monotonic()))
 
     def _in_full(self, answer: Future[T], answer_s: float) -> T:

@@ -87,7 +87,7 @@ def test_brokers_are_asked_together_and_one_that_does_not_answer_holds_up_no_oth
     finally:
         ends.set()
     assert page.count("takes bundles</span>") == (1 if late else 2)
-    assert ("The broker did not respond within 0.2 s." in page) == late
+    assert ("The broker did not respond in time." in page) == late
 
 
 def test_why_bundles_stay_is_told(browse: Browse, fleet: ConsoleBroker) -> None:

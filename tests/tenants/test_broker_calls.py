@@ -106,18 +106,20 @@ def test_a_call_that_waits_too_long_is_refused_and_not_made(held: Held, monkeypa
 
 
 def test_who_waits_for_a_moment_is_told_and_what_they_read_is_ended(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is then asked for less: a page that asks five times is not five times as late."""
+    """And is then asked for less: a page that asks five times is not five times as late. What is said is the same, however long it
+    was: a page that looks again every few seconds changed each time."""
     rpc = PooledRpc(held, threads_max=1)
     monkeypatch.setattr(broker, "rpc", lambda: rpc)
     caller = Caller("a")
     with working_for(caller):
-        with pytest.raises(NotReady, match=r"within 0\.01 s"):
+        with pytest.raises(NotReady, match="in time") as first:
             broker.answer_within(MESSAGES_FIND, FIND, 0.01)
         assert caller.unanswered and not caller.left and held.callers[0].left
         monkeypatch.setattr(answers, "MOMENT_S", 0.02)
         monkeypatch.setattr(answers, "INSTANT_S", 0.02)
-        with pytest.raises(NotReady, match=r"within 0\.02 s"):
+        with pytest.raises(NotReady) as second:
             broker.answer_within(MESSAGES_FIND, FIND, 60)
+        assert first.value.message == second.value.message and caller.waited_s < 10
     held.go_on.set()
     assert rpc.waiting == 0 and held.begun == ["messages.find"]
 
@@ -134,7 +136,7 @@ def test_a_broker_that_stands_still_is_not_waited_for_and_one_that_works_is(stil
     asking = Asking(rpc, caller)
     if still:
         asking.join(30)
-        assert isinstance(asking.error, NothingAnswered) and "within 0.02 s" in asking.error.message and caller.unanswered
+        assert isinstance(asking.error, NothingAnswered) and "in time" in asking.error.message and caller.unanswered
     else:
         eventually_sync(lambda: "feed.version" in held.begun)
         assert asking.is_alive()
@@ -164,7 +166,7 @@ def test_a_tenant_whose_calls_take_long_leaves_others_their_time(monkeypatch: py
     asking = Asking(PooledRpc(held), caller)
     asking.join(30)
     held.go_on.set()
-    assert asking.error is not None and "within 10.05 s" in asking.error.message
+    assert asking.error is not None and "in time" in asking.error.message
     with broker.answers.waiting(5.0) as first, broker.answers.waiting(5.0) as second:
         assert first == second == 5.0
 
