@@ -11,6 +11,7 @@ from messaging.settings import Settings
 
 log = logs.get_logger("magnetar.worker")
 TIMEOUT_S = 20
+FAILED = "mail failed"  # how what `send` says of that begins
 NOT_SET_UP = "no mail was sent: smtp_url is not set"
 
 

@@ -21,7 +21,8 @@ from messaging.protocol.names import TopicName
 from tenants.access import Actor
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.alerts.models import AlertRule, PlatformAlert
+from workers.alerts.failing import failing_of
+from workers.alerts.models import AlertRule, NotificationTarget, PlatformAlert
 from workers.history import overview
 from workers.models import TaskRun
 
@@ -48,6 +49,31 @@ def alerts(tenants: QuerySet[Tenant]) -> tuple[list[Problem], datetime | None]:
         looked_at = rules.filter(looked_at__isnull=False).order_by("looked_at").values_list("looked_at", flat=True).first()
     late = looked_at is not None and timezone.now() - looked_at > LOOKED_AT
     return firing, looked_at if late else None
+
+
+# By channel. A webhook and a topic are tried again, a mail is not.
+_UNSENT = {
+    "mail": gettext_lazy("Notices of this tenant are not mailed: {why}."),
+    "webhook": gettext_lazy("Notices of this tenant do not reach its webhook: {why}."),
+    "topic": gettext_lazy("Notices of this tenant are not published to {topic}: {why}."),
+}
+
+
+def unsent(tenants: QuerySet[Tenant]) -> Iterator[Problem]:
+    """Where the last notice did not arrive."""
+    with platform_scope():
+        targets = list(NotificationTarget.objects.filter(tenant_uid__in=tenants.values("uid"), failing__isnull=False)[:ALERTS_MAX])
+    for target in targets:
+        for channel, failing in failing_of(target).items():
+            why = said(failing.why).rstrip(".")
+            yield Problem(
+                kind=Kind.NOTICES_UNSENT,
+                id=channel,
+                sentence=_UNSENT[channel].format(why=why, topic=target.topic),
+                remedy=gettext("repair it or change where notices are sent, then send a test notice"),
+                since_ms=failing.since_ms,
+                tenant=target.tenant,
+            )
 
 
 def alerts_of(actor: Actor, name: TopicName, subscription: str = "") -> list[Problem]:

@@ -220,6 +220,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.FEWER_COPIES: _copies,
     Kind.DELAYED_LATE: _delayed,
     Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
+    Kind.NOTICES_UNSENT: lambda problem, link: link(gettext("Notices"), "alerts", [problem.tenant], Action.OPERATE),
     Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.UNACKNOWLEDGED: _unacknowledged,

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.now.facts import alerts, of_platform, with_processes
+from admin_ui.now.facts import alerts, of_platform, unsent, with_processes
 from admin_ui.now.first_step import first_step
 from admin_ui.now.rows import row
 from admin_ui.now.visible_scope import visible_scope
@@ -35,12 +35,13 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
     away = ""
     if (asked := scope.question(SHOWN_MAX)) is not None:
         found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
-    firing, alerts_at = alerts(tenants_for(request.actor, Action.OPERATE))
+    operated = tenants_for(request.actor, Action.OPERATE)
+    firing, alerts_at = alerts(operated)
     worker = platform_view.worker() if superuser else None
     of_machine = list(of_platform()) if superuser else []
     if superuser and found is not None:
         found = with_processes(found, of_machine)
-    others = [*firing, *of_machine]
+    others = [*firing, *unsent(operated), *of_machine]
     problems = ranked([*(found.problems if found else ()), *others])
     if superuser:  # of others' tenants they are known already
         request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     FEWER_COPIES = "fewer_copies"  # than messages should have, on bookies
     DELAYED_LATE = "delayed_late"
     ALERT = "alert"
+    NOTICES_UNSENT = "notices_unsent"  # what alerts say does not arrive
     TASK_FAILED = "task_failed"
     DEAD_LETTERS = "dead_letters"  # more and more of them
     UNACKNOWLEDGED = "unacknowledged"  # all was sent, and nothing has moved for long
@@ -57,6 +58,7 @@ MARKS: dict[Kind, Mark] = {
     Kind.FEWER_COPIES: Mark("FEWER COPIES", False, "What is published to some topics is stored on fewer bookies than wanted."),
     Kind.DELAYED_LATE: Mark("DELAYED LATE", False, "Delayed messages are due and were not sent."),
     Kind.ALERT: Mark("ALERT", False, "An alert rule fires."),
+    Kind.NOTICES_UNSENT: Mark("NOTICES UNSENT", False, "What alerts say does not arrive where it is to be sent."),
     Kind.TASK_FAILED: Mark("TASK FAILED", False, "A task of the workers failed."),
     Kind.DEAD_LETTERS: Mark("DEAD LETTERS GROW", False, "Messages were dead-lettered in the last ten minutes."),
     Kind.UNACKNOWLEDGED: Mark(

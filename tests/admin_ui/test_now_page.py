@@ -24,7 +24,8 @@ from tenants.models import CustomRole, Membership, Namespace, Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.scripted_live import live_row
-from workers.alerts.models import AlertRule, PlatformAlert
+from workers.alerts.actions import set_target
+from workers.alerts.models import AlertRule, NotificationTarget, PlatformAlert
 from workers.models import TaskRun
 from workers.schedule import TASKS
 
@@ -349,6 +350,25 @@ def test_queries_do_not_grow_with_namespaces_and_tenants(world: ConsoleBroker, b
     few = count()
     add(1, 51)
     assert count() == few <= none + 6  # for kinds of rows that there were none of before
+
+
+def test_notices_that_do_not_arrive_are_told_to_who_sees_their_alerts(world: ConsoleBroker, browse: Browse) -> None:
+    """A webhook that refused everything was told on the page of alerts alone."""
+    a_worker_that_runs()
+    world.set_problems()
+    uid = Tenant.unscoped.get(name="acme").uid
+    why = "the webhook at hooks.example answered 500"
+    target = NotificationTarget.unscoped.create(tenant="acme", tenant_uid=uid, webhook_url="https://hooks.example/x")
+    assert marks(text(browse("owner"), "/now")) == []
+    NotificationTarget.unscoped.update(failing={"webhook": {"since_ms": HOUR_AGO_MS, "why": why}})
+    for who in ("owner", "superuser"):
+        page = text(browse(who), "/now")
+        assert marks(page) == ["NOTICES UNSENT"] and f"do not reach its webhook: {why}." in page
+        assert 'href="/tenants/acme/alerts"' in page
+    for who in ("teammate", "stranger"):
+        assert marks(text(browse(who), "/now")) == [], who
+    set_target(platform_actor(), "acme", target.webhook_url, [])
+    assert marks(text(browse("owner"), "/now")) == []
 
 
 def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> None:

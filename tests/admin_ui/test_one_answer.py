@@ -38,7 +38,7 @@ OF_SUBSCRIPTION = (
 )  # fmt: skip
 OF_TOPIC = (Kind.PRODUCERS_HELD, Kind.SCHEMA_REFUSED, Kind.FEWER_COPIES, Kind.DEAD_LETTERS, Kind.PUBLISH_THROTTLED, Kind.UNREAD)
 OF_PLATFORM = (Kind.DISK_LOW, Kind.PROCESS_DOWN, Kind.TASK_FAILED)
-OF_OTHERS = (Kind.UNSERVED, Kind.ALERT)
+OF_OTHERS = (Kind.UNSERVED, Kind.ALERT, Kind.NOTICES_UNSENT)
 CALM = (
     "Nothing stands in the way",
     "Messages are delivered",

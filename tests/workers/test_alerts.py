@@ -17,6 +17,7 @@ from tests.support.brokers.worker_broker import START, Clock, WorkerBroker
 from tests.support.webhook_receiver import WebhookReceiver
 from workers import mail
 from workers.alerts import tasks, webhooks
+from workers.alerts.failing import failing_of
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.rules import Reading, Standing, judge, read, read_partitions, sum_of
 from workers.alerts.tasks import evaluate_alerts, notice_expiring_keys, send_notice
@@ -345,6 +346,32 @@ def noticed(clock: Clock, hook: WebhookReceiver, **target: Any) -> Notice:
 
 def deliver(environment: Environment, notice: Notice) -> dict[str, Any]:
     return run_recorded(environment, SEND_NOTICE, "d1", send_notice, notice=notice.id)
+
+
+def failing() -> dict[str, tuple[int, str]]:
+    found = failing_of(NotificationTarget.unscoped.get())
+    return {channel: (each.since_ms, each.why) for channel, each in found.items()}
+
+
+def test_where_notices_do_not_arrive_is_known_since_the_first_until_one_does(
+    environment: Environment, clock: Clock, asked: None, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "resolved", lambda host, port: ["127.0.0.1"])
+    answers = iter(["mail failed: TimeoutError", "no mail was sent: smtp_url is not set", "mailed to 1"])
+    monkeypatch.setattr(mail, "send", lambda settings, to, subject, text, files: next(answers))
+    allowed = Environment(
+        msgspec.structs.replace(environment.settings, webhook_allowed_networks="127.0.0.0/8"), environment.rpc, now=clock
+    )
+    notice, began_ms = noticed(clock, hook, mail_to=["ops@example.com"]), int(clock().timestamp() * 1000)
+    hook.statuses = [500, 500]
+    refused = {"webhook": (began_ms, "the webhook at hook.example answered 500")}
+    failed_mail = {"mail": (began_ms, "mail failed: TimeoutError")}
+    for number, expected in enumerate((refused | failed_mail, refused | failed_mail, {})):
+        run_recorded(allowed, SEND_NOTICE, f"d{number}", send_notice, notice=notice.id)
+        assert failing() == expected
+        clock.advance(3600)
+        Notice.unscoped.update(delivered={})
+    assert NotificationTarget.unscoped.get().failing is None
 
 
 def test_a_notice_is_sent_signed_and_again_until_it_is_taken(

@@ -49,7 +49,7 @@ def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str], 
     topic = checked_topic(actor, tenant, topic) if topic else ""
     with transaction.atomic(), tenant_scope(tenant):
         before = NotificationTarget.objects.first()
-        fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
+        fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to, "topic": topic, "failing": None}
         if before is None or before.webhook_url != webhook_url:
             fields["secret"] = new_secret()
         target, _ = NotificationTarget.objects.update_or_create(tenant_uid=uid_of(tenant), defaults=fields)

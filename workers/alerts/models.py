@@ -26,6 +26,7 @@ class NotificationTarget(OfTenant):
     mail_to = models.JSONField(default=list)
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True, default="")  # full name
     pattern_calls_on = models.DateField(null=True)  # the day (UTC) that `pattern_calls` is of
+    failing = models.JSONField(null=True)  # channel -> `Failing`; null: what was sent last arrived everywhere
     pattern_calls = models.IntegerField(default=0, db_default=0)  # calls of the webhook for rules with a pattern
 
     objects: ClassVar[ScopedManager[NotificationTarget]] = ScopedManager("tenant_uid", by_uid=True)

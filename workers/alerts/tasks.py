@@ -16,8 +16,10 @@ from messaging.errors import MagnetarError, NotReady
 from messaging.settings import Settings
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
+from workers import mail
 from workers.alerts import sentences, webhooks
 from workers.alerts.ceilings import look_at_ceilings
+from workers.alerts.failing import note_sent
 from workers.alerts.looks import TopicStats, look
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import TenantRef, say, send_mail
@@ -31,6 +33,7 @@ from workers.translation.said import said
 
 log = logs.get_logger("magnetar.worker")
 CALLED = "answered"  # how what a webhook answered begins
+ARRIVED = ("mailed to", CALLED, "published to")  # how what is said of a notice that arrived begins
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -127,13 +130,19 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
         if channel in row.delivered:
             continue
         try:
-            _done(row, channel, send())
+            how = send()
+            _done(row, channel, how)
+            if not how.startswith((*ARRIVED, mail.FAILED)):  # a limit, say: whether it would arrive is not known
+                continue
+            why = how if how.startswith(mail.FAILED) else ""
         except NotReady as error:
-            failed = failed or error
+            failed, why = failed or error, error.message
         except MagnetarError as error:
             if channel == "mail":
                 raise
-            _done(row, channel, error.message)
+            why = error.message
+            _done(row, channel, why)
+        note_sent(target, channel, why, environment.now())
     if failed is not None:
         raise failed
     return dict(row.delivered)
