@@ -24,8 +24,11 @@ REACHABLE = """() => {
   all.forEach((it, index) => { it.dataset.tabOrder = index; });
   return all.map((it) => it.outerHTML.slice(0, 120));
 }"""
-# What is refreshed meanwhile would be another element: no answer comes any more.
-HELD_STILL = "() => { XMLHttpRequest.prototype.send = () => {}; }"
+# What is refreshed meanwhile would be another element: nothing is asked any more, and what was asked is not shown.
+HELD_STILL = """() => {
+  XMLHttpRequest.prototype.send = () => {};
+  addEventListener('htmx:beforeSwap', (event) => { event.detail.shouldSwap = false; }, true);
+}"""
 # A field that takes the focus by itself, or a place in the address, is where Tab would go on from: it is to begin at the top.
 FROM_THE_TOP = """() => {
   const top = document.createElement('span');
