@@ -175,6 +175,7 @@ def test_a_policy_is_changed_and_an_error_gets_the_focus(visit: Callable[..., Pa
     field = page.get_by_label("Message TTL (optional)")
     typed(page, field, "soon")
     page.keyboard.press("Enter")
+    expect(field).to_have_attribute("aria-invalid", "true")  # it has the focus on the page before, too
     expect(field).to_be_focused()
     page.keyboard.press("Control+a")
     page.keyboard.type("7d")
