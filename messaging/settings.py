@@ -125,6 +125,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     http_connections_max: Positive = 512  # per HTTP listener, besides WebSockets; beyond it an idle connection makes room
     web_websockets_max: Counted = 2_000  # of clients on the web port, passed on to the broker; 0: none
     http_requests_max: Positive = 32  # that the web process handles at the same time
+    http_requests_of_caller_max: Positive = 4  # of these, of one tenant's keys or one address; others wait
     http_requests_waiting_max: Positive = 512  # that wait to be handled; further ones are refused with 503
     http_header_timeout_ms: Positive = 10_000  # a connection that has not sent a complete request header by then is closed
     http_transfer_timeout_ms: Positive = 10_000  # for a request or response body, plus one second for each 16 KiB

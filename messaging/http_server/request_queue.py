@@ -1,9 +1,10 @@
 """Which requests run and which wait, as ASGI middleware around the application of a process.
 
 At most `running_max` requests run at a time and `waiting_max` wait. Waiting requests are served in turn by tenant where a request
-shows whose it is, by address where it does not, and nobody has more that run, or wait, than there is room left for others. A
-request without room is refused with 503. A request counts until its response starts, because slow readers must not delay those who
-wait. One whose caller leaves is not served.
+shows whose it is, by address where it does not, and nobody has more that run, or wait, than there is room left for others. Where
+requests compete for a processor, nobody has more than `of_caller_max` that run either: beside 16 of one caller the page
+of somebody else took 20 times as long. A request without room is refused with 503. A request counts until its response starts,
+because slow readers must not delay those who wait. One whose caller leaves is not served.
 
 Requests of our own processes have their own queue and wait only for each other. So have health checks, once one has seen that a
 request is taken: it asks for a turn as everybody does, and says so if there is none in time.
@@ -44,9 +45,9 @@ FULL = "all connections of this server are in use: try again in a moment"
 class RequestQueue:
     """Turns of one kind of request. `who`: a tenant or an address."""
 
-    def __init__(self, running_max: int, waiting_max: int) -> None:
+    def __init__(self, running_max: int, waiting_max: int, of_caller_max: int | None = None) -> None:
         self.refused = 0
-        self._turns = FairTurns(running_max, waiting_max=waiting_max)
+        self._turns = FairTurns(running_max, of_caller_max, waiting_max)
 
     @property
     def running(self) -> int:
@@ -115,11 +116,12 @@ class RequestQueues:
         waiting_max: int,
         bodies: BodyBudget | None = None,
         who: Callable[[Scope], str] | None = None,
+        of_caller_max: int | None = None,
     ) -> None:
         self._app = app
         self._who = who or address_of
         self.bodies = bodies
-        self.requests = RequestQueue(running_max, waiting_max)
+        self.requests = RequestQueue(running_max, waiting_max, of_caller_max)
         self.health = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
         self.internal = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
 

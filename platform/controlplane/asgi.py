@@ -57,7 +57,12 @@ def _whose(scope: Scope) -> str:
 
 _settings = current.settings()
 request_queues = RequestQueues(
-    _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX), _whose
+    _dispatch,
+    _settings.http_requests_max,
+    _settings.http_requests_waiting_max,
+    BodyBudget(BODIES_BYTES_MAX),
+    _whose,
+    _settings.http_requests_of_caller_max,
 )
 application: Application = Guard(request_queues, _settings)
 _of_processes: Application = Guard(request_queues, internal_hosts(_settings))

@@ -141,6 +141,18 @@ async def test_a_tenant_leaves_turns_to_others_whatever_its_address() -> None:
     assert [request.status for request in [other, *many]] == [200] * 41
 
 
+async def test_nobody_has_more_turns_at_a_time_than_one_caller_may_also_while_others_are_free() -> None:
+    app = App()
+    request_queues = RequestQueues(app, 32, 100, who=of_path, of_caller_max=4)
+    many = [Request(request_queues, f"/a{index}") for index in range(10)]
+    other = Request(request_queues, "/b0")
+    await let_tasks_run()
+    assert app.begun == ["/a0", "/a1", "/a2", "/a3", "/b0"]
+    app.go_on.set()
+    await asyncio.gather(other.task, *(request.task for request in many))
+    assert app.begun[5:] == [f"/a{index}" for index in range(4, 10)]
+
+
 async def test_a_request_whose_caller_leaves_while_it_waits_is_not_served() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 10, BodyBudget(1000))
