@@ -187,7 +187,9 @@ def shown_name(name: str, by: str, keys: Mapping[str, str]) -> str:
     """`keys`: of `key_names`."""
     if by == "key":
         return keys.get(name, name)
-    return costs.meter_title(name) if by == "meter" else name.removeprefix("persistent://") if by == "topic" else name
+    if by == "meter" or name in costs.OURS:
+        return said(costs.meter_title(name) if by == "meter" else name)
+    return name.removeprefix("persistent://") if by == "topic" else name
 
 
 def key_names(question: costs.Question, names: Collection[str]) -> dict[str, str]:

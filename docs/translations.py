@@ -184,6 +184,18 @@ def found() -> Catalog:
         ("workers/alerts/sentences.py", (*(f"{month} {{year}}" for month in month_name[1:]), *CHANNELS, *_SHORT)),
         ("workers/schedule.py", (task.title for task in TASKS)),
         ("tenants/actions/clients.py", ("client", "consumer", "producer")),
+        (
+            "workers/billing/costs.py",
+            (
+                "fees and other",
+                "no label",
+                "nobody in particular",
+                "everything else",
+                "Base fee",
+                "Up to the minimum",
+                "Corrections",
+            ),
+        ),
         ("workers/rating/money.py", ("amount", "base_fee", "minimum", "tax_rate")),
         ("workers/rating/rate.py", ("Base fee, {title}", "{title}, correction of invoice {number}", "Up to the agreed minimum")),
         ("workers/rating/units.py", (*(meter.title for meter in METERS.values()), *UNITS)),

@@ -22,6 +22,7 @@ from markdown_it.token import Token
 from admin_ui.docs_site.library import Document, by_path, pictures
 
 _COMMENT = re.compile(r"\A(\s*<!--.*?-->)+\s*", re.DOTALL)
+_JOINT = re.compile(r"(?<=\w[_/])(?=\w|\{)|(?<=\}/)(?=\w|\{)")
 _ELSEWHERE = re.compile(r"[a-z]+:")
 PAGES_KEPT = 256
 DEPTH_OF_CONTENTS = 3
@@ -93,6 +94,11 @@ def _name_cells(tokens: list[Token]) -> None:
             heads = []
 
 
+def _inline(tokens: Sequence[Token], index: int, *_: Any) -> str:
+    """Paths and names with places at which a line may end, between their parts."""
+    return f"<code>{_JOINT.sub('<wbr>', escape(tokens[index].content))}</code>"
+
+
 class _Writer:
     """Writes one document."""
 
@@ -105,6 +111,7 @@ class _Writer:
         rules: dict[str, Callable[..., str]] = {
             "fence": self._code,
             "code_block": self._code,
+            "code_inline": _inline,
             "table_open": self._table_open,
             "table_close": lambda *_: "</table></div>\n",
             "image": self._picture,

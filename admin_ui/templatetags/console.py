@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from django import template
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from admin_ui import time_zones
 from admin_ui.history.ticks import Tick
@@ -29,6 +29,18 @@ _LAST_MS = TIME_MS_MAX - 86_400_000  # in every zone it is in the calendar
 def as_sentence(text: str) -> str:
     """What a part below the console said, for people."""
     return sentence(said(str(text)))
+
+
+@register.filter
+def help_text(text: str) -> str:
+    """Of a field. What is HTML already, such as a link, has its language."""
+    return text if hasattr(text, "__html__") else gettext(text)
+
+
+@register.filter
+def breakable(name: str) -> SafeString:
+    """`name` with places between its words at which a line may end."""
+    return format_html_join(mark_safe("_<wbr>"), "{}", ((part,) for part in name.split("_")))
 
 
 @register.filter

@@ -12,13 +12,17 @@ import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import translation
 
+from admin_ui.cost_view import shown_name
+from admin_ui.translation.languages import COOKIE
 from tenants.models import Key, MonthLabels, Namespace, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
 from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, use, use_part, with_plan
 from workers.billing import charts
 from workers.billing.closing import finalize
+from workers.billing.costs import FEE_TITLES, OURS
 from workers.billing.drafts import refresh
 from workers.billing.models import Invoice
 
@@ -209,3 +213,19 @@ def test_costs_by_key_are_shown_by_role_one_level_above_topics(world: ConsoleBro
     assert "app@acme (ffffffff)" in page and "nobody in particular" in page and "30 call" in page
     assert f"by=topic&amp;key={key.id}" in page
     assert "12 GiB" in costs(browse("owner"), by="topic", key=key.id)
+
+
+def test_names_of_ours_among_costs_are_german(march: Invoice, browse: Browse) -> None:
+    """Fees, what has no name, titles of fees and the word between two sums were English."""
+    with translation.override("de"):
+        for name in (*OURS, *FEE_TITLES):
+            by = "meter" if name in FEE_TITLES else "namespace"
+            assert shown_name(name, by, {}) not in (name, FEE_TITLES.get(name)), name
+        assert shown_name("acme/orders", "namespace", {}) == "acme/orders"
+    with_plan(Tenant.unscoped.get(name="globex"), {**PLAN, "plan": "dollars", "currency": "USD"})
+    refresh(Tenant.unscoped.get(name="globex"), MARCH, CLOSE)
+    german = browse("superuser")
+    german.cookies[COOKIE] = "de"
+    page = costs(german)
+    assert "Gebühren und anderes" in page and "fees and other" not in page
+    assert "35,70 EUR und 60,70 USD" in page

@@ -165,6 +165,20 @@ def test_cells_of_wide_tables_name_their_columns(tmp_path: Path) -> None:
     assert re.findall("<td(.*?)>", body) == ["", ' data-column="b"', ' data-column="c"', "", ""]
 
 
+def test_lines_of_paths_and_names_end_between_their_parts(tmp_path: Path) -> None:
+    """They were broken anywhere: `{topic}/back` and `logQuota` in the next line."""
+    file = tmp_path / "names.md"
+    file.write_text("`{topic}/backlogQuota` `pending_max` `a / b` `--web-port` `<a_b>`\n")
+    body = str(page_of(documents()["glossary"]._replace(file=file)).body)
+    assert re.findall("<code>(.*?)</code>", body) == [
+        "{topic}/<wbr>backlogQuota",
+        "pending_<wbr>max",
+        "a / b",
+        "--web-port",
+        "&lt;a_<wbr>b&gt;",
+    ]
+
+
 def test_search_finds_what_has_all_the_words() -> None:
     found = search("message TTL retention")
     assert found.matches and len(found.matches) <= FOUND_MAX

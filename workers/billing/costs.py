@@ -35,6 +35,7 @@ FEES = "fees and other"  # what belongs to no namespace: fees, connections, API 
 UNLABELLED = "no label"
 NOBODY = "nobody in particular"  # subscription or key of what has none, such as storage and fees
 REST = "everything else"
+FEE_TITLES = {"base_fee": "Base fee", "minimum": "Up to the minimum", "adjustment": "Corrections"}
 OURS = (FEES, UNLABELLED, NOBODY, REST)
 _QUOTED = {f'"{name}"': name for name in OURS}  # a label or subscription that a tenant called like this
 DAY, MONTH = "day", "month"
@@ -254,5 +255,4 @@ def nano_text(nano: int, currency: str) -> str:
 
 
 def meter_title(name: str) -> str:
-    fees = {"base_fee": "Base fee", "minimum": "Up to the minimum", "adjustment": "Corrections"}
-    return METERS[name].title if name in METERS else fees.get(name, name)
+    return METERS[name].title if name in METERS else FEE_TITLES.get(name, name)

@@ -35,6 +35,8 @@ NAMES = {"tenant", "tenant_2", "tenant_id", "namespace", "namespace_2", "topic",
 NAMES |= {"team", "username", "email", "rule", "key", "key_id", "plan", "host", "path", "base", "issuer", "broker_id"}
 _NUMBER = r"[0-9.,e+]+?"
 _BEGINNING = 3  # characters by which sentences are found
+_BRIEF = re.compile(r"\{\w+\}( [\w/]+){1,2}|([\w/]+ ){1,2}\{\w+\}")  # up to two words tell it: many a sentence ends in "messages"
+_WORDS = re.compile(r"[^\W\d]+,? [^\W\d]")  # two in a row, which no amount has: "3 orders wait", not "1 d 12 h"
 _TEXT_MAX = 1_000  # characters; what is longer is shown as it came
 
 
@@ -42,6 +44,7 @@ class _Sentence(NamedTuple):
     pattern: re.Pattern[str]
     translated: str
     literal: int  # characters that are no values: the more, the better a text is known
+    brief: bool  # little more than its value, which must not be a sentence then, unless it is known itself
 
 
 def said(text: str) -> str:
@@ -100,6 +103,8 @@ def _known(sentences: Mapping[str, list[_Sentence]], text: str, depth: int) -> s
                 name: _said(sentences, value, depth + 1, name) if depth < _DEPTH_MAX and name not in NAMES else value
                 for name, value in match.groupdict().items()
             }
+            if sentence.brief and any(_WORDS.search(value) and values[name] == value for name, value in match.groupdict().items()):
+                continue
             return _as(text, sentence.translated.format(**values))
     return None
 
@@ -124,7 +129,9 @@ def _sentences(language: str) -> Mapping[str, list[_Sentence]]:
             text = key.removeprefix(prefix)
             literal = _PLACE.split(text)[0]
             beginning = text[:_BEGINNING].lower() if len(literal) >= _BEGINNING else ""
-            sentence = _Sentence(_pattern(_STOP.sub("", text)), _STOP.sub("", translated), len(_PLACE.sub("", text)))
+            words = _PLACE.sub("", text)
+            brief = _BRIEF.fullmatch(text) is not None
+            sentence = _Sentence(_pattern(_STOP.sub("", text)), _STOP.sub("", translated), len(words), brief)
             found.setdefault(beginning, []).append(sentence)
     for sentences in found.values():
         sentences.sort(key=lambda sentence: -sentence.literal)

@@ -170,3 +170,19 @@ def test_a_list_of_long_texts_is_no_wider_than_a_phone(visit: Callable[..., Page
     page.get_by_role("button", name="Deutsch").click()
     expect(page.get_by_role("heading", name="Aufgaben").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_names_texts_in_fields_and_buttons_are_whole(visit: Callable[..., Page]) -> None:
+    """A name was broken within a word, half of what a field is for was not to be seen, and a button was wider than its card."""
+    page = visit("owner", "/tune", viewport={"width": 1440, "height": 900})
+    page.get_by_role("button", name="Deutsch").click()
+    page.goto("/tune?message_bytes=200&messages_per_s=20000&partitions=8")
+    pieces = """it => { const range = document.createRange(), node = it.childNodes[it.childNodes.length - 3];
+        range.selectNodeContents(node); return [node.data, new Set([...range.getClientRects()].map(box => box.top)).size] }"""
+    name = page.locator("#settings th, .tune-settings th").filter(has_text="pending_across_partitions_max").first
+    assert name.evaluate(pieces) == ["partitions_", 1]
+    page.goto(f"{NAMESPACE}/topics/placed/messages")
+    fits = """it => { const context = document.createElement("canvas").getContext("2d"), style = getComputedStyle(it);
+        context.font = style.font; return context.measureText(it.placeholder).width
+        <= it.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) }"""
+    assert page.locator("#receipt").evaluate(fits)

@@ -186,6 +186,11 @@ def test_no_page_of_the_account_leads_elsewhere(browse: Browse, address: str) ->
     assert "evil" not in answer["Location"] and "javascript" not in answer["Location"]
 
 
+def test_the_help_of_a_field_is_a_link_and_not_its_markup(browse: Browse) -> None:
+    page = browse("owner").get("/account/again").content.decode()
+    assert '<a href="/sign-in/reset">' in page and "&lt;a" not in page
+
+
 def test_nobody_has_more_sessions_than_are_read_at_each_sign_in(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "SESSIONS_MAX", 3)
     clients = [browse("") for _ in range(5)]

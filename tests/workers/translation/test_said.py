@@ -51,6 +51,30 @@ def test_names_that_somebody_chose_are_not_translated_though_they_are_words_of_o
             assert said(f"tenant {name} does not exist") == f"den Mandanten {name} gibt es nicht"
 
 
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        "a clerk sorts the paper messages",
+        "3 clerks sort the paper messages",
+        "Every clerk sorts the paper.",
+        "up to now nobody sorts",
+        "for nobody that sorts",
+        "namespace orders sorts nothing",
+    ],
+)
+def test_a_value_is_no_sentence(unknown: str) -> None:
+    """What ends in "messages" was "{value} messages", and half of it German."""
+    with translation.override("de"):
+        assert said(unknown) == unknown
+
+
+def test_amounts_of_several_words_are_values() -> None:
+    with translation.override("de"):
+        for english, german in (("for 1 d 12 h", "für 1 d 12 h"), ("up to 12,000 messages", "bis zu 12.000 Nachrichten")):
+            assert said(english) == german
+        assert said("up to 1.5 MiB") == "bis zu 1,5 MiB"
+
+
 def test_one_is_no_plural() -> None:
     policy = ENFORCED["max_namespaces_per_tenant"]
     assert (texts.said(policy, 1), texts.said(policy, 2)) == ("1 namespace", "2 namespaces")
