@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from admin_ui.access import resource_of
-from admin_ui.translation.texts import gettext_lazy
+from admin_ui.translation.texts import gettext, gettext_lazy
 from admin_ui.why.texts import level_of, sentence_of, state_of, title_of
 from messaging.adminrpc.diagnosis import ExplainStep
 from messaging.errors import MagnetarError
@@ -98,18 +98,21 @@ class Place:
 
     def _row(self, step: ExplainStep, held_at: str) -> StepRow:
         word, badge = state_of(step.step, step.state)
+        refused = step.code == REFUSED and step.state == StepState.SLOWS
         total = next((step.facts[name] for name in ("stuck", "standby", "producers", "consumers") if name in step.facts), 0)
         return StepRow(
             step=step.step,
             title=title_of(step.step),
-            state=word,
+            state=gettext("refused some") if refused else word,
             badge=badge,
             sentence=sentence_of(step),
             who=step.who,
             more=max(0, int(total) - len(step.who)) if step.who else 0,
             since_ms=step.since_ms,
             set_by=self._set_by(step.step),
-            fixes=self._fixes(step.step) if step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at else [],
+            fixes=self._fixes(REFUSED if refused else step.step)
+            if step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at
+            else [],
             is_held=step.step == held_at,
             stands_out=step.state in (StepState.SHUT, StepState.SLOWS) or step.step == held_at,
         )
@@ -176,6 +179,7 @@ class Place:
         return Fix(str(label), reverse(f"console:{route}", args=args) + query) if self.actor.may(action, resource) else None
 
 
+REFUSED = "consumer.refused"  # the code of what the step says of consumers while others are refused
 # Before those below: who holds messages and does nothing lets go of them, and others get them, where no limit is wrong.
 _DISCONNECT = (gettext_lazy("Disconnect…"), "topic_disconnect", Action.OPERATE)
 _FIRST_FIXES: dict[str, tuple[str, str, Action]] = {
@@ -193,6 +197,7 @@ _FIXES: dict[str, tuple[str, str, Action]] = {
     Step.SUBSCRIPTION: (gettext_lazy("Unload the topic"), "topic_unload", Action.OPERATE),
     Step.BACKLOG: (gettext_lazy("Reset"), "subscription_reset", Action.CURSOR_ADMIN),
     Step.EXPIRY: (gettext_lazy("Change expiry"), "topic_policies", Action.NAMESPACE_READ),
+    REFUSED: _DISCONNECT,
     Step.CONSUMER: (gettext_lazy("Clear backlog"), "subscription_clear", Action.CURSOR_ADMIN),
     Step.DELAY: (gettext_lazy("Delayed messages"), "delayed", Action.NAMESPACE_READ),
     Step.DISPATCH_RATE: (gettext_lazy("Change the rate"), "topic_policies", Action.NAMESPACE_READ),

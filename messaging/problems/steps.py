@@ -98,6 +98,10 @@ TEXTS = {
     "expiry.expired": "Messages expire after {ttl_s}. Entries that did since the topic was loaded: {expired}, last {last_ms}.",
     "consumer.nobody": "No consumer is connected.",
     "consumer.connected": "Consumers connected: {consumers}.",
+    "consumer.refused": (
+        "Consumers connected: {consumers}. Others that came and were refused: {refused}, the first {first_ms}, the last {last_ms}: "
+        "{why}."
+    ),
     "active_consumer.none": "Every consumer is sent messages.",
     "active_consumer.only": "Only {name} is sent messages: it is the active one.",
     "active_consumer.standby": "Only {name} is sent messages. Standing by until it leaves: {standby}.",

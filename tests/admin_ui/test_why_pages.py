@@ -56,6 +56,21 @@ def test_the_verdict_comes_first_and_every_gate_after_it(world: ConsoleBroker, b
     assert f'id="fix-permits" href="{TOPIC}/disconnect?kind=consumer&amp;subscription=billing"' in page
 
 
+def test_clients_that_are_refused_are_told_with_the_button_that_makes_room(world: ConsoleBroker, browse: Browse) -> None:
+    facts: dict[str, str | float] = {
+        "consumers": 1,
+        "refused": 1422,
+        "first_ms": 1_000,
+        "last_ms": 2_000,
+        "why": "the subscription is Exclusive",
+    }
+    explains(world, step(Step.CONSUMER, StepState.SLOWS, "consumer.refused", ["c"], **facts))
+    page = text(browse("owner"), f"{SUBSCRIPTION}/why")
+    assert "Others that came and were refused: 1,422, the first" in page and ": the subscription is Exclusive." in page
+    assert "refused some" in page and "holds some" not in page
+    assert f'id="fix-consumer" href="{TOPIC}/disconnect?kind=consumer&amp;subscription=billing"' in page
+
+
 def test_a_consumer_is_told_what_stops_at_it_alone(world: ConsoleBroker, browse: Browse) -> None:
     standby = step(Step.ACTIVE_CONSUMER, StepState.OPEN, "active_consumer.standby", ["late"], name="early", standby=1)
     explains(world, standby)

@@ -22,6 +22,7 @@ from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.dispatch.unacked import UnackedMessages
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.refused_consumers import NONE_REFUSED
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import DELAYING, TYPE_NAMES, SubscriptionType
 from messaging.errors import ConsumerBusy, NotReady, QuotaExceeded
@@ -82,6 +83,7 @@ class Subscription:
         self.last_expired_ms = 0
         self.last_flow_ms = 0  # when a consumer that is gone last asked for messages
         self.last_advanced_ms = 0  # when an acknowledgement last moved mark-delete
+        self.refused = NONE_REFUSED
         self.departed: client_usage.Totals | None = None  # what consumers that are gone were sent
 
     # --- consumers

@@ -72,7 +72,7 @@ def delivery_steps(
         _subscription(subscription, state),
         _backlog(subscription),
         _expiry(subscription, state),
-        _consumer(subscription, idle_since_ms),
+        _consumer(subscription, idle_since_ms, state.now_ms),
         _active(subscription),
         _delay(subscription, state, first),
         _dispatch_rate(subscription, state),
@@ -137,8 +137,13 @@ def _expiry(subscription: Subscription, state: DeliveryState) -> StepLook:
     return StepLook(Step.EXPIRY, StepState.SLOWS, "expiry.expired", facts)
 
 
-def _consumer(subscription: Subscription, idle_since_ms: int | None) -> StepLook:
-    members = subscription.consumers
+def _consumer(subscription: Subscription, idle_since_ms: int | None, now_ms: int) -> StepLook:
+    members, refused = subscription.consumers, subscription.refused
+    if refused.is_recent(now_ms):
+        times = {"first_ms": refused.first_ms, "last_ms": refused.last_ms}
+        facts: Facts = {"consumers": len(members), "refused": refused.times, **times, "why": refused.why.rstrip(".")}
+        held = StepState.SLOWS if members else StepState.SHUT
+        return StepLook(Step.CONSUMER, held, "consumer.refused", facts, names_of(members), None if members else idle_since_ms)
     if not members:
         return StepLook(Step.CONSUMER, StepState.SHUT, "consumer.nobody", since_ms=idle_since_ms)
     newest_ms = max(consumer.connected_ms for consumer in members)

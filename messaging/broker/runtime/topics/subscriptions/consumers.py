@@ -18,7 +18,7 @@ from messaging.broker.runtime.topics.limits.admission import check_consumer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_consumer
 from messaging.broker.runtime.topics.moving import Moving
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import SubscriptionsTopic, TopicSubscriptions
-from messaging.errors import MagnetarError, NotReady
+from messaging.errors import ConsumerBusy, MagnetarError, NotAllowed, NotReady
 
 
 class TopicConsumers:
@@ -48,7 +48,9 @@ class TopicConsumers:
             check_another_consumer(topic)
             if consumer.session is not None:
                 topic.services.admit(consumer.session)
-        except MagnetarError:
+        except MagnetarError as error:
+            if isinstance(error, ConsumerBusy | NotAllowed):
+                subscription.refused = subscription.refused.and_one(error.message, topic.services.clock_ms())
             self._subscriptions.drop_if_idle(subscription)
             raise
         admitted()

@@ -12,6 +12,7 @@ from messaging.broker.core.diagnosis.publish_steps import PublishState, publish_
 from messaging.broker.core.diagnosis.steps import STEPS_OF, StepLook, delivery_steps, held_at
 from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode
 from messaging.broker.core.limits.rate_limits import LevelLimiter, RateLevel, RateLimit
+from messaging.broker.core.refused_consumers import KEPT_MS, WHY_LENGTH_MAX
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.problems.steps import TEXTS, Step, StepState, text_of
 from tests.support.worlds.subscription_world import Sink, World, received
@@ -95,6 +96,22 @@ def test_a_standby_is_told_who_is_active() -> None:
     active = steps[Step.ACTIVE_CONSUMER]
     assert active.facts["name"] == "active" and list(active.who) == ["standby"]
     assert "Only active is sent messages" in text_of(active.code, active.facts)
+
+
+def test_consumers_that_were_refused_are_told_of_for_a_while() -> None:
+    """That another had the subscription, only the client that was refused was told."""
+    world, why = World(), "the subscription is Exclusive: close that one."
+    subscription = world.subscription
+    subscription.refused = subscription.refused.and_one(why, 1_000).and_one(why, 2_000)
+    look = looked_at(world, now_ms=2_000)[0][Step.CONSUMER]
+    assert (look.state, look.code) == (StepState.SHUT, "consumer.refused")
+    world.attach(SHARED, permits=1)
+    look = looked_at(world, now_ms=2_000)[0][Step.CONSUMER]
+    assert look.state is StepState.SLOWS and look.facts == {
+        "consumers": 1, "refused": 2, "first_ms": 1_000, "last_ms": 2_000, "why": "the subscription is Exclusive: close that one",
+    }  # fmt: skip
+    assert looked_at(world, now_ms=2_000 + KEPT_MS)[0][Step.CONSUMER].code == "consumer.connected"
+    assert subscription.refused.and_one("w" * 9_999, 2_000 + KEPT_MS) == (1, 2_000 + KEPT_MS, 2_000 + KEPT_MS, "w" * WHY_LENGTH_MAX)
 
 
 def test_hash_ranges_that_nobody_has_named() -> None:

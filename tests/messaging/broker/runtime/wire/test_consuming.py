@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.diagnosis import SubscriptionExplain
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.clients.consuming import TOPIC, ack, filled, id_of, texts
@@ -106,7 +107,11 @@ async def test_types_that_do_not_go_together(world: BrokerWorld, first: Any, sec
     await client.subscribe(TOPIC, sub_type=first)
     other = await world.connected("reader")
     other.say(C.SUBSCRIBE, topic=TOPIC, subscription="s", sub_type=second, consumer_id=1)
-    assert (await other.expect("ERROR")).error == pb.ConsumerBusy
+    error = await other.expect("ERROR")
+    assert error.error == pb.ConsumerBusy
+    told = await world.admin.diagnosis.explain(SubscriptionExplain(topic=TOPIC, subscription="s"))
+    (step,) = [each for each in told.steps if each.code == "consumer.refused"]
+    assert step.facts["refused"] == 1 and step.facts["why"] in error.message
 
 
 @pytest.mark.parametrize(
