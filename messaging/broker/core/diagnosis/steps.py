@@ -256,9 +256,13 @@ def _acknowledgement(subscription: Subscription, first: Reason) -> StepLook:
     if not holders or not entries:
         return StepLook(Step.ACKNOWLEDGEMENT, StepState.OPEN, "acknowledgement.open")
     held = sum(sum(map(len, consumer.held.values())) or subscription.unacked_of(consumer) for consumer in holders)
-    facts, since_ms = {"entries": min(held, entries)}, max(max(one.last_acked_ms, one.connected_ms) for one in holders)
+    facts, last_ms = {"entries": min(held, entries)}, max(one.last_acked_ms for one in holders)
     state = StepState.SHUT if first is Reason.SENT else StepState.SLOWS
-    return StepLook(Step.ACKNOWLEDGEMENT, state, "acknowledgement.held", facts, names_of(holders), since_ms)
+    if not last_ms:
+        connected_ms = min(one.connected_ms for one in holders)
+        return StepLook(Step.ACKNOWLEDGEMENT, state, "acknowledgement.never", facts, names_of(holders), connected_ms)
+    # Others may be acknowledged all the time: since when one of these is not, that does not tell.
+    return StepLook(Step.ACKNOWLEDGEMENT, state, "acknowledgement.held", facts | {"last_ms": last_ms}, names_of(holders))
 
 
 def _redelivery(subscription: Subscription) -> StepLook:

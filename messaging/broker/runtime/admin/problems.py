@@ -11,6 +11,7 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.fewer_copies import problems_of_copies
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.shared_member import SharedMember
+from messaging.broker.runtime.problems.topic_signs import may_pass
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.kinds import ORDER, Kind
 from messaging.problems.order import Problem, rank
@@ -52,8 +53,9 @@ class ProblemHandlers:
             left_out += watch.known.left_out(tenant, namespaces)
             unknown_topics += stored.unknown(tenant, namespaces)
             known = [*unserved.get(tenant, ()), *watch.of(tenant)]
-            shown = [problem for problem in known if self._is_shown(problem, namespaces)]
-            few = sorted((problem for problem in copies.get(tenant, ()) if self._is_shown(problem, namespaces)), key=rank)
+            shown = [problem for problem in known if self._is_shown(problem, namespaces, now_ms)]
+            of_copies = copies.get(tenant, ())
+            few = sorted((problem for problem in of_copies if self._is_shown(problem, namespaces, now_ms)), key=rank)
             lists += [each for each in (shown, few) if each]
             for problem in (*shown, *few):
                 total[problem.kind] += 1
@@ -91,9 +93,9 @@ class ProblemHandlers:
             found.setdefault(tenant, []).append(problem)
         return found
 
-    def _is_shown(self, problem: Problem, namespaces: set[str] | None) -> bool:
+    def _is_shown(self, problem: Problem, namespaces: set[str] | None, now_ms: int) -> bool:
         is_asked = namespaces is None or problem.namespace in namespaces
-        return is_asked and problem.namespace not in self._broker.access.view.recycled
+        return is_asked and problem.namespace not in self._broker.access.view.recycled and not may_pass(problem, now_ms)
 
 
 async def _first(lists: list[list[Problem]], count_max: int, slices: TurnSlices) -> list[Problem]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from messaging.broker.core.diagnosis.delivery_health import Verdict
 from messaging.broker.core.diagnosis.explain import DeliveryState
-from messaging.broker.core.diagnosis.problems import Sign, is_quiet, signs_of_subscription, signs_of_topic
+from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign, is_quiet, signs_of_subscription, signs_of_topic
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
@@ -60,6 +60,12 @@ def with_causes(problems: Iterable[Problem]) -> list[Problem]:
         replace(each, remedy=AT_LIMIT) if each.kind == Kind.FALLING_BEHIND and each.subscription in throttled else each
         for each in found
     ]
+
+
+def may_pass(problem: Problem, now_ms: int) -> bool:
+    """A topic that is unloaded lets go of its consumers, which are back elsewhere by then: as of one that is loaded, nobody is told
+    at once."""
+    return problem.kind == Kind.NO_CONSUMER and problem.since_ms is not None and 0 <= now_ms - problem.since_ms < ABANDONED_MS
 
 
 def held_by_quota(topic: Topic) -> str:

@@ -25,7 +25,7 @@ from messaging.broker.runtime.problems.topic_look import (
     TopicLook,
     abandoned_of,
 )
-from messaging.broker.runtime.problems.topic_signs import problem_of, subscription_signs, topic_signs, with_causes
+from messaging.broker.runtime.problems.topic_signs import may_pass, problem_of, subscription_signs, topic_signs, with_causes
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -238,4 +238,4 @@ class ProblemWatch:
     def worst_of(self, topic: str) -> str:
         """The kind of the most urgent problem of a topic that is not partitioned, or of a partition; "" of none."""
         kinds: list[str] = [Kind.SCHEMA_REFUSED] if self.refusals.is_refused(topic) else []
-        return worst([*kinds, *(problem.kind for problem in self.known.of_topic(topic))])
+        return worst([*kinds, *(each.kind for each in self.known.of_topic(topic) if not may_pass(each, self._now_ms()))])

@@ -88,6 +88,19 @@ def test_a_consumer_that_does_not_read_and_limits_of_what_is_held() -> None:
     assert at == Step.SUBSCRIPTION_UNACKED and steps[Step.SUBSCRIPTION_UNACKED].state is StepState.SHUT
 
 
+def test_one_lost_message_is_not_said_to_be_lost_since_the_last_that_was_acknowledged() -> None:
+    world = World()
+    consumer = world.attach(SHARED, permits=9)
+    _, other = world.publish([1, 1])
+    look = looked_at(world)[0][Step.ACKNOWLEDGEMENT]
+    assert (look.code, look.facts, look.since_ms) == ("acknowledgement.never", {"entries": 2}, consumer.connected_ms)
+    world.now_ms += 5_000
+    world.ack(consumer, other)
+    look = looked_at(world)[0][Step.ACKNOWLEDGEMENT]
+    assert (look.code, look.since_ms) == ("acknowledgement.held", None)
+    assert look.facts == {"entries": 1, "last_ms": world.now_ms}
+
+
 def test_a_standby_is_told_who_is_active() -> None:
     world = World()
     world.attach(FAILOVER, name="active", permits=5)

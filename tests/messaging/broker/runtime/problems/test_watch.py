@@ -8,6 +8,7 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.topics import LiveAsked
@@ -255,6 +256,20 @@ async def test_what_is_unloaded_or_read_from_the_metadata_is_bounded_too(make_wo
     await after.service.stored_problems.read()
     answer = await asked(after)
     assert (len(answer.problems), answer.beyond) == (OF_TOPIC_MAX, 5)
+
+
+async def test_a_topic_that_moves_with_its_consumers_is_not_marked_while_they_come_back(world: BrokerWorld) -> None:
+    """NO CONSUMER flashed for a second in lists while a bundle moved."""
+    topic = await abandoned(world)
+    consumer = await world.connected("owner")
+    await consumer.subscribe(TOPIC)
+    await world.service.topics.unload(parse_topic(TOPIC))
+    assert topic.closed is not None
+    watch = world.service.problems
+    (kept,) = watch.known.of_topic(TOPIC)
+    assert (await asked(world)).problems == [] and (await asked(world)).total == {} and watch.worst_of(TOPIC) == ""
+    watch.put(TOPIC, "acme", [replace(kept, since_ms=world.service.now_ms() - ABANDONED_MS)])
+    assert (await asked(world)).total == {"no_consumer": 1} and watch.worst_of(TOPIC) == "no_consumer"
 
 
 async def test_a_topic_that_is_unloaded_during_a_look_at_it_is_left_alone(
