@@ -161,7 +161,13 @@ def _chart(
     top = round_above(highest, kind.form)
     lines = [Line(each.label, each.shade, each.peak, False, path_of([each.value(step) for step in steps], top)) for each in shown]
     lines += [
-        Line(f"{each.label}, compared", each.shade, False, True, path_of([each.value(step) for step in compared], top, len(steps)))
+        Line(
+            gettext("{label}, compared").format(label=each.label),
+            each.shade,
+            False,
+            True,
+            path_of([each.value(step) for step in compared], top, len(steps)),
+        )
         for each in others
     ]
     values = {each.key: [rounded(each.value(step)) for step in steps] for each in shown}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
@@ -36,6 +37,7 @@ PENDING_MS = 150_000  # so long after its end a minute may still come
 ROWS_MAX = 200
 HANDLES_MAX = 50  # subscriptions, those that stand farthest back
 EARLIER_MS = {"day": DAY_MS, "week": 7 * DAY_MS}
+COUNTED = ("messages_in", "messages_out", "bytes_in", "bytes_out", "expired_entries")  # in a step: half of one has half of it
 COMPARED = {
     "": gettext_lazy("nothing"),
     "day": gettext_lazy("the day before"),
@@ -244,9 +246,16 @@ def _compared(query: QueryDict, subject: Subject, span: AskedSpan, now_ms: int) 
 
 
 def _spread(steps: Sequence[HistoryFigures], span: AskedSpan, step_ms: int, offset_ms: int) -> list[HistoryFigures]:
-    """Coarser steps on the grid of the span: each of its steps has the mean of the coarser one that it lies in."""
-    count = span.width_ms // span.step_ms
-    return [steps[min(len(steps) - 1, (offset_ms + index * span.step_ms) // step_ms)] for index in range(count)]
+    """Coarser steps on the grid of the span: each of its steps has the mean of the coarser one that it lies in, and of what was
+    counted there an equal part, so that sums stay what they are."""
+    parts = step_ms // span.step_ms
+    found = []
+    for at_ms in range(offset_ms, offset_ms + span.width_ms, span.step_ms):
+        coarse, part = steps[min(len(steps) - 1, at_ms // step_ms)], at_ms % step_ms // span.step_ms
+        counted = {key: total for key in COUNTED if (total := getattr(coarse, key)) is not None}
+        shares = {key: total * (part + 1) // parts - total * part // parts for key, total in counted.items()}
+        found.append(msgspec.structs.replace(coarse, **shares))
+    return found
 
 
 def _query(query: QueryDict, **changes: str) -> str:

@@ -76,6 +76,17 @@ def test_spans_are_compared_with_another_time_and_another_topic(browse: Browse, 
     assert "Only topics of acme/orders can be compared here." in page
 
 
+@pytest.mark.parametrize("table", ["", "1"])
+def test_sums_of_an_earlier_span_are_those_of_its_coarser_steps(browse: Browse, begin_ms: int, table: str) -> None:
+    """Each step of 5 minutes counted what its whole hour had: the day before had 12 times its messages."""
+    uid, earlier_ms = Tenant.unscoped.get(name="acme").uid, begin_ms - 30 * HOUR_MS
+    tell(minutes(uid, "acme/orders", TOPIC, "", earlier_ms, 60), [(earlier_ms, earlier_ms + HOUR_MS)], 2)
+    span = {"from": time_text(begin_ms - 23 * HOUR_MS), "until": time_text(begin_ms + HOUR_MS)}
+    page = text(browse("owner"), PAGE, compare="day", table=table, **span)
+    row = page.partition("Messages in<")[2].partition("</tr>")[0]
+    assert re.findall(r">([0-9,]+)<", row) == ["42,000", "36,000"]
+
+
 def test_before_the_first_of_several_brokers_nothing_is_known(browse: Browse, begin_ms: int) -> None:
     uid = Tenant.unscoped.get(name="acme").uid
     points = minutes(uid, "acme/orders", TOPIC + "3", "", begin_ms + 50 * MINUTE_MS, 10)

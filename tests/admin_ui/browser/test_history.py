@@ -97,4 +97,6 @@ def test_a_part_is_selected_with_the_keyboard_and_said(visit: Callable[..., Page
     page.wait_for_url(re.compile(re.escape(time_text(begin_ms + 11 * MINUTE_MS)[:16].replace(":", "%3A"))))
     page.get_by_role("link", name="As a table").click()
     expect(page.get_by_role("table", name="").nth(1).locator("tbody tr")).to_have_count(11)
+    cut = "all => all.filter(it => it.scrollWidth > it.clientWidth).map(it => it.innerText)"
+    assert page.locator(".history-steps tbody th").evaluate_all(cut) == []  # the minutes were
     assert page.evaluate(OFF_SCREEN) == 0
