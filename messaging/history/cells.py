@@ -73,8 +73,8 @@ def cells_of(sources: Sequence[Source], covered: Spans, from_ms: int, until_ms: 
     told = [0] * len(sources)  # up to where each of them has
     at, last = 0, None  # up to where it is known, and what the last point said
     for point, index in known:
-        if last is not None and untold and point.from_ms - at > SLACK_MS:
-            covered = without(covered, _perhaps_elsewhere(untold, at))
+        if last is not None and point.from_ms - at > SLACK_MS and (elsewhere := _perhaps_elsewhere(untold, at)):
+            covered = without(covered, elsewhere)
         last = _rest(sums, last, covered, at, min(point.from_ms, until_ms), from_ms, step_ms)
         others = max((end for other, end in enumerate(told) if other != index), default=0)
         _spread(sums, point, others, from_ms, step_ms)
@@ -104,7 +104,15 @@ def _perhaps_elsewhere(untold: Iterable[Sequence[Span]], at: int) -> list[Span]:
 def _cell(total: _Sum, index: int, from_ms: int, until_ms: int, step_ms: int) -> Cell:
     start = from_ms + index * step_ms
     end = min(start + step_ms, until_ms)
-    return Cell(start, end, total.known_ms, total.held_ms, total.values)
+    known_ms, held_ms = _without_overlap(total.known_ms, end - start), _without_overlap(total.held_ms, end - start)
+    values = list(total.values)
+    values[BACKLOG_TIME] = values[BACKLOG_TIME] * held_ms // max(1, total.held_ms)
+    return Cell(start, end, known_ms, held_ms, tuple(values))
+
+
+def _without_overlap(told_ms: int, width_ms: int) -> int:
+    """Ends of points are kept to the second: one may begin a moment before the end of the one before."""
+    return width_ms if 0 < told_ms - width_ms <= SLACK_MS else told_ms
 
 
 def _spread(sums: list[_Sum], point: Point, told_ms: int, from_ms: int, step_ms: int) -> None:

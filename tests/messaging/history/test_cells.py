@@ -74,6 +74,13 @@ def test_a_broker_whose_clock_was_set_back_carried_both_times() -> None:
     assert (cells[0].known_ms, column(cells, "messages_in")) == (2 * MINUTE_MS, [12])
 
 
+def test_a_point_that_begins_a_moment_before_the_end_of_the_one_before_makes_no_minute_longer() -> None:
+    """Ends are kept to the second: 60.3 s of a minute were known."""
+    points = [Point(-20 * S, 19 * S, values_of()), Point(18_600, 60 * S, values_of(messages_in=6))]
+    (cell,) = minutes(points, [], 1)
+    assert (cell.known_ms, cell.held_ms, column([cell], "messages_in")) == (MINUTE_MS, MINUTE_MS, [6])
+
+
 def test_what_a_killed_broker_did_not_tell_between_two_points_of_another_is_unknown() -> None:
     """It took the topic at 20 s, was killed at 50 s, and the first one has it again; that one has told all of its own time."""
     here = Source([point(0, 20, messages_in=5), point(55, 60, messages_in=1)], [(0, 60 * S)])
