@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
 import msgspec
+from django.conf import settings as django_settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -28,7 +29,7 @@ from workers.models import TaskRun
 
 ALERTS_MAX = 500
 WHY_LENGTH_MAX = 300
-LOOKED_AT = timedelta(minutes=3)  # rules are looked at every minute
+LOOKS_MISSED, LATE_AT_LEAST = 3, timedelta(minutes=3)  # after so many rules are not looked at
 _FAILED = {
     TaskRun.Outcome.FAILED.value: gettext_lazy("failed"),
     TaskRun.Outcome.QUARANTINED.value: gettext_lazy("failed for good, and waits for a decision"),
@@ -47,22 +48,24 @@ def alerts(tenants: QuerySet[Tenant]) -> tuple[list[Problem], datetime | None]:
         rules = AlertRule.objects.filter(tenant__in=tenants.values("name"))
         firing = [_alert(rule) for rule in rules.filter(firing=True).order_by("above_since", "id")[:ALERTS_MAX]]
         looked_at = rules.filter(looked_at__isnull=False).order_by("looked_at").values_list("looked_at", flat=True).first()
-    late = looked_at is not None and timezone.now() - looked_at > LOOKED_AT
+    late_after = max(LATE_AT_LEAST, LOOKS_MISSED * timedelta(seconds=django_settings.MAGNETAR.alert_interval_s))
+    late = looked_at is not None and timezone.now() - looked_at > late_after
     return firing, looked_at if late else None
 
 
 # By channel. A webhook and a topic are tried again, a mail is not.
 _UNSENT = {
-    "mail": gettext_lazy("Notices of this tenant are not mailed: {why}."),
-    "webhook": gettext_lazy("Notices of this tenant do not reach its webhook: {why}."),
-    "topic": gettext_lazy("Notices of this tenant are not published to {topic}: {why}."),
+    "mail": gettext_lazy("Notices are not mailed: {why}."),
+    "webhook": gettext_lazy("Notices do not reach the webhook: {why}."),
+    "topic": gettext_lazy("Notices are not published to {topic}: {why}."),
 }
 
 
-def unsent(tenants: QuerySet[Tenant]) -> Iterator[Problem]:
-    """Where the last notice did not arrive."""
+def unsent(tenants: QuerySet[Tenant], *, of_platform: bool) -> Iterator[Problem]:
+    """Where the last notice did not arrive; also those of the platform itself, which have no tenant."""
+    among = Q(tenant_uid__in=tenants.values("uid")) | (Q(tenant_uid="") if of_platform else Q())
     with platform_scope():
-        targets = list(NotificationTarget.objects.filter(tenant_uid__in=tenants.values("uid"), failing__isnull=False)[:ALERTS_MAX])
+        targets = list(NotificationTarget.objects.filter(among, failing__isnull=False)[:ALERTS_MAX])
     for target in targets:
         for channel, failing in failing_of(target).items():
             why = said(failing.why).rstrip(".")

@@ -194,6 +194,12 @@ def _unserved(problem: Problem, link: MakeLink) -> list[Link]:
     )
 
 
+def _unsent(problem: Problem, link: MakeLink) -> list[Link]:
+    if not problem.tenant:
+        return link(gettext("Notices"), "platform_alerts", [], Action.SUPERUSER)
+    return link(gettext("Notices"), "alerts", [problem.tenant], Action.OPERATE)
+
+
 def _copies(problem: Problem, link: MakeLink) -> list[Link]:
     """Whoever runs the platform is led to what to do, others to what is affected."""
     brokers = link(gettext("Brokers"), "brokers", [], Action.SUPERUSER)
@@ -220,7 +226,7 @@ _FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
     Kind.FEWER_COPIES: _copies,
     Kind.DELAYED_LATE: _delayed,
     Kind.ALERT: lambda problem, link: link(gettext("Alert rule"), "alert_rule", [problem.tenant, problem.id], Action.OPERATE),
-    Kind.NOTICES_UNSENT: lambda problem, link: link(gettext("Notices"), "alerts", [problem.tenant], Action.OPERATE),
+    Kind.NOTICES_UNSENT: _unsent,
     Kind.TASK_FAILED: _platform(gettext_lazy("Tasks"), "tasks"),
     Kind.DEAD_LETTERS: _dead_letters,
     Kind.UNACKNOWLEDGED: _unacknowledged,

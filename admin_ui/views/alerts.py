@@ -56,6 +56,7 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/alerts.html",
         navigation(request, "alerts", tenant),
         crumbs=crumbs(tenant),
+        interval_s=django_settings.MAGNETAR.alert_interval_s,
         rules=[shown(rule) for rule in AlertRule.objects.all()],
         deleted=rule_actions.former_rules(datetime.now(UTC), DELETED_SHOWN),
         undo_h=rule_actions.UNDO_H,

@@ -13,16 +13,19 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm
 from admin_ui.live_rows import SUMS, Total, known_totals, totals
+from admin_ui.now.rows import row
 from admin_ui.pages import add_error, crumbs, navigation, sentence, show, show_message
 from admin_ui.topic_list import BY_NAME, WHOLE_MAX, TopicsAsked, TopicsListed, list_topics
 from admin_ui.topic_stats import mark_state
 from admin_ui.translation.figures import exact
 from admin_ui.translation.texts import gettext, gettext_lazy, ngettext
 from admin_ui.views.recycled import kept_for
-from messaging.adminrpc.methods import NAMESPACES_LIVE
+from messaging.adminrpc.methods import NAMESPACES_LIVE, PROBLEMS_LIST
+from messaging.adminrpc.problems import ProblemsList
 from messaging.adminrpc.topics import LiveAsked
 from messaging.errors import MagnetarError
-from messaging.problems.kinds import MARKS
+from messaging.problems.kinds import MARKS, Kind
+from messaging.problems.order import Problem
 from tenants.actions.namespaces import create_namespace, delete_namespace
 from tenants.actions.recycling import hours_of_namespace
 from tenants.models import Namespace
@@ -47,6 +50,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         }
         for group in groups[:FIRST_PAINT_ROWS_MAX]
     ]
+    unserved = None if listed.away else _unserved(f"{tenant}/{namespace}")
     return show(
         request,
         "pages/namespace.html",
@@ -61,7 +65,15 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         groups=rows,
         totals=_totals(listed),
         away=sentence(listed.away),
+        unserved=row(unserved, request.actor) if unserved is not None else None,
     )
+
+
+def _unserved(namespace: str) -> Problem | None:
+    """That no broker may serve it, which is the most urgent that a namespace can have. Its topics have marks of their own."""
+    asked = ProblemsList(of_namespaces=[namespace], problems_max=1)
+    found, _ = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
+    return next((each for each in found.problems if each.kind == Kind.UNSERVED), None) if found is not None else None
 
 
 COLUMNS = (

@@ -41,7 +41,7 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
     of_machine = list(of_platform()) if superuser else []
     if superuser and found is not None:
         found = with_processes(found, of_machine)
-    others = [*firing, *unsent(operated), *of_machine]
+    others = [*firing, *unsent(operated, of_platform=superuser), *of_machine]
     problems = ranked([*(found.problems if found else ()), *others])
     if superuser:  # of others' tenants they are known already
         request.actor.grants.read_tenants({problem.tenant for problem in problems[:SHOWN_MAX] if problem.tenant})

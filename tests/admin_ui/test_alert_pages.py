@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 import time_machine
+from django.conf import settings as django_settings
 
 from tenants.access import platform_actor
 from tenants.actions import set_member
@@ -45,6 +47,13 @@ def test_administrators_see_the_disk_and_say_where_notices_go(world: ConsoleBrok
     assert (target.tenant_uid, target.mail_to) == ("", ["ops@magnetar.example", "sre@magnetar.example"])
     assert target.secret in text(admin, "/platform/alerts")
     assert AuditRecord.unscoped.get(action="notifications.set").resource == "notifications"
+
+
+def test_how_often_rules_are_looked_at_is_what_is_set(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(django_settings, "MAGNETAR", msgspec.structs.replace(django_settings.MAGNETAR, alert_interval_s=600))
+    assert "Time between two looks: 10 min." in text(browse("owner"), "/tenants/acme/alerts")
 
 
 @pytest.mark.parametrize("page", ["alerts", "budgets", "reports"])

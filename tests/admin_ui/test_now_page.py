@@ -26,6 +26,7 @@ from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.scripted_live import live_row
 from workers.alerts.actions import set_target
 from workers.alerts.models import AlertRule, NotificationTarget, PlatformAlert
+from workers.alerts.platform import set_platform_target
 from workers.models import TaskRun
 from workers.schedule import TASKS
 
@@ -359,16 +360,20 @@ def test_notices_that_do_not_arrive_are_told_to_who_sees_their_alerts(world: Con
     uid = Tenant.unscoped.get(name="acme").uid
     why = "the webhook at hooks.example answered 500"
     target = NotificationTarget.unscoped.create(tenant="acme", tenant_uid=uid, webhook_url="https://hooks.example/x")
-    assert marks(text(browse("owner"), "/now")) == []
     NotificationTarget.unscoped.update(failing={"webhook": {"since_ms": HOUR_AGO_MS, "why": why}})
     for who in ("owner", "superuser"):
         page = text(browse(who), "/now")
-        assert marks(page) == ["NOTICES UNSENT"] and f"do not reach its webhook: {why}." in page
+        assert marks(page) == ["NOTICES UNSENT"] and f"do not reach the webhook: {why}." in page
         assert 'href="/tenants/acme/alerts"' in page
-    for who in ("teammate", "stranger"):
-        assert marks(text(browse(who), "/now")) == [], who
+    assert marks(text(browse("teammate"), "/now")) == marks(text(browse("stranger"), "/now")) == []
     set_target(platform_actor(), "acme", target.webhook_url, [])
+    failing = {"mail": {"since_ms": HOUR_AGO_MS, "why": "mail failed: TimeoutError"}}
+    NotificationTarget.unscoped.create(tenant="", tenant_uid="", mail_to=["ops@magnetar.example"], failing=failing)
+    page = text(browse("superuser"), "/now")
+    assert marks(page) == ["NOTICES UNSENT"] and 'href="/platform/alerts"' in page
     assert marks(text(browse("owner"), "/now")) == []
+    set_platform_target(platform_actor(), "", ["ops@magnetar.example"])
+    assert marks(text(browse("superuser"), "/now")) == []
 
 
 def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> None:

@@ -158,7 +158,7 @@ def test_what_stays_for_a_while_stays_everywhere(
 
 def test_a_namespace_that_nobody_serves(world: ConsoleBroker, says: Callable[..., None]) -> None:
     world.set_problems(Problem(kind=Kind.UNSERVED, sentence="No broker may.", tenant="acme", namespace="acme/orders"))
-    says(Kind.UNSERVED, "/now", sentence="No broker may.")
+    says(Kind.UNSERVED, "/now", NAMESPACE, sentence="No broker may.")
 
 
 def test_an_alert_that_fires(world: ConsoleBroker, topic: Topic, says: Callable[..., None]) -> None:

@@ -81,7 +81,7 @@ def set_platform_target(actor: Actor, webhook_url: str, mail_to: list[str], topi
     topic = checked_topic(actor, PLATFORM.name, topic) if topic else ""
     with transaction.atomic(), platform_scope():
         before = platform_target()
-        fields: dict[str, Any] = {"webhook_url": webhook_url, "mail_to": mail_to, "topic": topic}
+        fields: dict[str, Any] = {"webhook_url": webhook_url, "mail_to": mail_to, "topic": topic, "failing": None}
         if before.webhook_url != webhook_url or not before.secret:
             fields["secret"] = new_secret()
         target, _ = NotificationTarget.objects.update_or_create(tenant_uid="", defaults=fields)
