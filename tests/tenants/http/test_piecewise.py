@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from messaging import caller
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized
 from tenants import actions
 from tenants.actions.people import end_sessions
-from tenants.http.piecewise import PiecewiseResponse
+from tenants.http.piecewise import PiecewiseResponse, turns
 from tenants.models import Key, Membership, Tenant
 from tests.tenants.world import Caller, World
 
@@ -84,3 +86,21 @@ def test_it_goes_on_for_those_who_still_may(world: World, caller: Callable[[str]
     pieces = begun(caller("olga")("GET", FILES[0]))
     actions.remove_member(world.actor("olga"), "acme", "tom")
     assert b"member.remove" in b"".join(pieces) and Membership.unscoped.filter(tenant="acme").count() == 1
+
+
+async def test_pieces_are_made_in_turns_of_callers() -> None:
+    making: list[str] = []
+
+    def pieces(who: str) -> Iterator[bytes]:
+        for _ in range(3):
+            making.append(who)
+            yield b"x"
+
+    async def read(who: str) -> int:
+        with caller.working_for(caller.Caller(who)):
+            response = PiecewiseResponse(pieces(who), lambda: None, "text/plain")
+            return len([piece async for piece in response])
+
+    assert turns.slots.served.total() == 0
+    assert await asyncio.gather(*(read("many") for _ in range(5)), read("other")) == [3] * 6
+    assert making.index("other") <= 2 and turns.slots.served.total() == 0
