@@ -26,6 +26,7 @@ from messaging.adminrpc.methods import (
     HEALTH,
     NAMESPACES_LIVE,
     NAMESPACES_PURGE,
+    POLICIES_PREVIEW,
     PROBLEMS_LIST,
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY,
@@ -53,6 +54,7 @@ from messaging.adminrpc.methods import (
     TOPICS_UNLOAD,
     USAGE_FLUSH,
 )
+from messaging.adminrpc.policies import EFFECTS_MAX, PolicyPreviewAnswer
 from messaging.adminrpc.problems import ProblemsFound
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
@@ -312,6 +314,23 @@ def problems(outcomes: Sequence[Outcome]) -> ProblemsFound:
     )
 
 
+def policy_preview(outcomes: Sequence[Outcome]) -> PolicyPreviewAnswer:
+    """Each looked at the topics that it serves. What a namespace or a tenant has together all of them count, and say."""
+    first, *others = _all(outcomes)
+    effects, count = list(first.effects), first.effects_count
+    for answer in others:
+        of_topics = [effect for effect in answer.effects if effect.topic]
+        effects, count = effects + of_topics, count + answer.effects_count - (len(answer.effects) - len(of_topics))
+    looked_at = sum(answer.topics_looked_at for answer in (first, *others))
+    topics = max(answer.topics_looked_at + answer.topics_left_out for answer in (first, *others))
+    return PolicyPreviewAnswer(
+        effects=effects[:EFFECTS_MAX],
+        effects_count=count,
+        topics_looked_at=looked_at,
+        topics_left_out=max(0, topics - looked_at),
+    )
+
+
 def client_list(outcomes: Sequence[Outcome]) -> ClientsListed:
     """The rows of all: who asked knows the order. Brokers that did not answer are counted."""
     answers = [outcome for outcome in outcomes if isinstance(outcome, ClientsListed)]
@@ -350,6 +369,7 @@ OF_EVERY_BROKER: Mapping[str, Merge] = {
 # Calls about a partitioned topic that each broker answers for the partitions that it serves.
 MERGES: Mapping[str, Merge] = {
     CLIENTS_DISCONNECT.name: disconnected,
+    POLICIES_PREVIEW.name: policy_preview,
     SUBSCRIPTIONS_CREATE.name: moved,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY.name: dead_letter_policy,
     SUBSCRIPTIONS_DELETE.name: moved,

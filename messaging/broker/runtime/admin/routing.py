@@ -28,11 +28,13 @@ from messaging.adminrpc.methods import (
     MAINTENANCE_RUN,
     MESSAGES_PUBLISH,
     METHODS,
+    POLICIES_PREVIEW,
     SUBSCRIPTIONS_CREATE,
     TOPICS_LIST,
     TOPICS_LOOKUP,
     TOPICS_PARTITIONS,
 )
+from messaging.adminrpc.policies import PolicyPreview
 from messaging.adminrpc.topics import LiveAsked, NamespaceLive
 from messaging.broker.runtime.admin.binding import Handler
 from messaging.broker.runtime.admin.changes import OutcomeUnknown
@@ -75,6 +77,8 @@ class Routing:
             return partial(self._maintain, own)
         if method == MESSAGES_PUBLISH:
             return partial(self._publish, own)
+        if method == POLICIES_PREVIEW:
+            return partial(self._preview, own)
         if issubclass(method.request, BrokerAsked):
             return partial(self._ask_broker, method, own)
         if method.name in OF_EVERY_BROKER:
@@ -91,7 +95,7 @@ class Routing:
         if issubclass(method.answer, Listing):
             return await self._list(method, own, request, places[1:], tenant)
         if method in _READ_OF_ALL:
-            return await self._gather_read(method, own, request, places[1:], tenant)
+            return await self._gather_read(method, own, request, places[1:], OF_EVERY_BROKER[method.name], tenant)
         answer = await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
         if isinstance(answer, ClientsListed):
             answer.unreached += len(self._owners.absent())
@@ -186,6 +190,13 @@ class Routing:
         """To each partition where it is: one broker has them all only by chance."""
         return await publish_in_parts(self._broker, request, partial(self._ask_owners, MESSAGES_PUBLISH, own))
 
+    async def _preview(self, own: Handler, request: PolicyPreview) -> Answer:
+        """Of a topic by who serves it, of a namespace or a tenant by all: each of its own topics."""
+        if request.topic:
+            return await self._ask_owners(POLICIES_PREVIEW, own, request)
+        tenant, others = request.tenant or request.namespace.partition("/")[0], self._owners.others("rpc_url")
+        return await self._gather_read(POLICIES_PREVIEW, own, request, others, MERGES[POLICIES_PREVIEW.name], tenant)
+
     async def _ask_owners(self, method: Method[Any, Any], own: Handler, request: Any) -> Answer:
         if not request.topic:  # it is about a namespace
             return await own(request)
@@ -218,12 +229,12 @@ class Routing:
         return HERE if elsewhere is None else elsewhere.addresses["rpc_url"]
 
     async def _gather_read(
-        self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], tenant: str
+        self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], merge: Merge, tenant: str
     ) -> Answer:
         """What cannot be told without all of them: it is said soon who does not answer."""
         asked = (self._ask_while_it_answers(method, own, request, place, tenant) for place in places)
         here = self._ask(method, own, request, HERE, tenant)
-        return OF_EVERY_BROKER[method.name](await asyncio.gather(here, *asked))
+        return merge(await asyncio.gather(here, *asked))
 
     async def _gather(
         self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], merge: Merge, tenant: str
