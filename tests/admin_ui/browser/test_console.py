@@ -176,8 +176,9 @@ def test_a_form_whose_answer_is_on_its_way_is_not_sent_again(visit: Callable[...
     page, sent = visit("owner", f"{NAMESPACE}/topics/placed/subscriptions/s/skip"), list[Route]()
     page.get_by_label("Entries").fill("2")
     page.get_by_role("button", name="Preview").click()
-    page.route("**/skip", lambda route: sent.append(route))
     button = page.get_by_role("button", name="Skip", exact=True)
+    expect(button).to_be_visible()
+    page.route("**/skip", lambda route: sent.append(route))
     box = button.bounding_box()
     assert box is not None
     with page.expect_request("**/skip"):
