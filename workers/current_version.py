@@ -7,7 +7,7 @@ through `versions` all of them.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.apps import apps
 from django.db import models
@@ -29,5 +29,5 @@ class CurrentVersion(ScopedManager[M]):
 
     def counts(self) -> models.Exists:
         """The condition by which a row does."""
-        pointers = apps.get_model("workers", self._pointer)._base_manager
-        return models.Exists(pointers.filter(**{self._column: models.OuterRef(self._column), "run": models.OuterRef("run")}))
+        pointer: Any = apps.get_model("workers", self._pointer)
+        return models.Exists(pointer.objects.filter(**{self._column: models.OuterRef(self._column), "run": models.OuterRef("run")}))

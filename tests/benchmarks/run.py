@@ -34,7 +34,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   delayed-peer  a million delayed messages on Magnetar and on a Pulsar: five minutes              (needs --peer)
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       100,000 topics over the admin API; pages of topics, keys, audit records: five minutes
-  lists         pages of 100,000 rows of every other kind, in the console and over both APIs: a quarter of an hour
+  lists         pages of 100,000 rows of every other kind, in the console and over both APIs: ten minutes
   gateway       the SDK over TCP, the WebSocket port and the web port: a minute
   postgresql    a broker on PostgreSQL beside one with its log of files: a minute      (needs --postgresql)
   fleet         brokers of one machine beside one; look-ups; with --postgresql, bundles that move   (needs --rawload)

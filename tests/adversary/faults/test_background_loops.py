@@ -84,6 +84,12 @@ async def in_look_for_problems(at: Running, patch: pytest.MonkeyPatch) -> None:
         await at.turns.next("look_for_problems")
 
 
+async def in_look_for_brokers(at: Running, patch: pytest.MonkeyPatch) -> None:
+    with patch.context() as patched:
+        patched.setattr(at.broker.access.feed, "why_not_ready", boom)
+        await at.turns.next("look_for_brokers")
+
+
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
     connection: Any = Raises()
     at.broker.peers.unread.add(connection)
@@ -240,6 +246,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (once_after_start("finish_partitioned_topics", "unfinished_partitioned"), goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),
+    "look_for_brokers": (in_look_for_brokers, again),
     "look_for_problems": (in_look_for_problems, again),
     "ledger_log": (in_ledger_log, never_again),
     "metadata_store": (in_metadata_store, metadata_again),
