@@ -1,4 +1,4 @@
--- Written by `make schema`; of the migrations 3d430b71f476ff9b515c099c5f11a660e51295225667ea0b76121fa29ee1f889
+-- Written by `make schema`; of the migrations 40f01c6be02cb6e220a90a87df9ee8ff46c26f666cc6d33e720f0e451ae76e87
 BEGIN TRANSACTION;
 CREATE TABLE "account_emailaddress" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "verified" bool NOT NULL, "primary" bool NOT NULL, "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "email" varchar(254) NOT NULL);
 CREATE TABLE "account_emailconfirmation" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "created" datetime NOT NULL, "sent" datetime NULL, "key" varchar(64) NOT NULL UNIQUE, "email_address_id" integer NOT NULL REFERENCES "account_emailaddress" ("id") DEFERRABLE INITIALLY DEFERRED);
@@ -565,6 +565,7 @@ INSERT INTO "django_migrations" VALUES(114,'workers','0026_webhook_calls_of_a_da
 INSERT INTO "django_migrations" VALUES(115,'workers','0027_defaults_of_the_database','2000-01-01 00:00:00');
 INSERT INTO "django_migrations" VALUES(116,'workers','0028_lists_in_order','2000-01-01 00:00:00');
 INSERT INTO "django_migrations" VALUES(117,'workers','0029_usage_versions','2000-01-01 00:00:00');
+INSERT INTO "django_migrations" VALUES(118,'workers','0030_failing_notices','2000-01-01 00:00:00');
 CREATE TABLE "django_session" ("session_key" varchar(40) NOT NULL PRIMARY KEY, "session_data" text NOT NULL, "expire_date" datetime NOT NULL);
 CREATE TABLE "mfa_authenticator" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "type" varchar(20) NOT NULL, "data" text NOT NULL CHECK ((JSON_VALID("data") OR "data" IS NULL)), "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "created_at" datetime NOT NULL, "last_used_at" datetime NULL);
 CREATE TABLE "socialaccount_socialaccount" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "provider" varchar(200) NOT NULL, "uid" varchar(191) NOT NULL, "last_login" datetime NOT NULL, "date_joined" datetime NOT NULL, "user_id" bigint NOT NULL REFERENCES "tenants_user" ("id") DEFERRABLE INITIALLY DEFERRED, "extra_data" text NOT NULL CHECK ((JSON_VALID("extra_data") OR "extra_data" IS NULL)));
@@ -623,7 +624,7 @@ CREATE TABLE "workers_issuer" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, 
 CREATE TABLE "workers_mailusage" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "day" date NOT NULL, "sent" integer unsigned NOT NULL CHECK ("sent" >= 0), "refused" integer unsigned NOT NULL CHECK ("refused" >= 0), CONSTRAINT "one_count_of_mails_a_day" UNIQUE ("tenant_uid", "day"));
 CREATE TABLE "workers_monthcharge" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "day" date NOT NULL, "meter" varchar(32) NOT NULL, "quantity" bigint NOT NULL, "nano" bigint NOT NULL, "currency" varchar(3) NOT NULL, "series_id" bigint NOT NULL REFERENCES "workers_costseries" ("id") DEFERRABLE INITIALLY DEFERRED, "quantity_high" bigint NOT NULL, CONSTRAINT "one_charge_a_month_meter_and_currency" UNIQUE ("series_id", "day", "meter", "currency"));
 CREATE TABLE "workers_notice" ("tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "id" varchar(32) NOT NULL PRIMARY KEY, "subject" varchar(300) NOT NULL, "kind" varchar(32) NOT NULL, "title" varchar(300) NOT NULL, "text" text NOT NULL, "at" datetime NOT NULL, "delivered" text NOT NULL CHECK ((JSON_VALID("delivered") OR "delivered" IS NULL)), "mail_to" text NOT NULL CHECK ((JSON_VALID("mail_to") OR "mail_to" IS NULL)), "rule" varchar(32) NOT NULL, "runbook_url" varchar(500) NOT NULL, CONSTRAINT "one_notice_a_subject" UNIQUE ("tenant_uid", "subject"));
-CREATE TABLE "workers_notificationtarget" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "webhook_url" varchar(2000) NOT NULL, "secret" varchar(64) NOT NULL, "mail_to" text NOT NULL CHECK ((JSON_VALID("mail_to") OR "mail_to" IS NULL)), "topic" varchar(797) NOT NULL, "pattern_calls" integer DEFAULT 0 NOT NULL, "pattern_calls_on" date NULL, CONSTRAINT "one_notification_target_a_tenant" UNIQUE ("tenant_uid"));
+CREATE TABLE "workers_notificationtarget" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "webhook_url" varchar(2000) NOT NULL, "secret" varchar(64) NOT NULL, "mail_to" text NOT NULL CHECK ((JSON_VALID("mail_to") OR "mail_to" IS NULL)), "topic" varchar(797) NOT NULL, "pattern_calls" integer DEFAULT 0 NOT NULL, "pattern_calls_on" date NULL, "failing" text NULL CHECK ((JSON_VALID("failing") OR "failing" IS NULL)), CONSTRAINT "one_notification_target_a_tenant" UNIQUE ("tenant_uid"));
 CREATE TABLE "workers_planassignment" ("tenant" varchar(255) NOT NULL, "tenant_uid" varchar(32) NOT NULL, "id" varchar(32) NOT NULL PRIMARY KEY, "plan" varchar(63) NOT NULL, "starts_at" datetime NOT NULL, CONSTRAINT "plan_once_at_a_time" UNIQUE ("tenant_uid", "starts_at"));
 CREATE TABLE "workers_platformalert" ("name" varchar(32) NOT NULL PRIMARY KEY, "value" bigint NOT NULL, "above_since" datetime NULL, "firing" bool NOT NULL, "looked_at" datetime NULL);
 CREATE TABLE "workers_priceplanversion" ("id" varchar(32) NOT NULL PRIMARY KEY, "plan" varchar(63) NOT NULL, "version" integer unsigned NOT NULL CHECK ("version" >= 0), "title" varchar(200) NOT NULL, "currency" varchar(3) NOT NULL, "in_force_from" datetime NOT NULL, "document" text NOT NULL CHECK ((JSON_VALID("document") OR "document" IS NULL)), "created_at" datetime NOT NULL, "created_by" varchar(510) NOT NULL, CONSTRAINT "price_plan_version_once" UNIQUE ("plan", "version"));
@@ -763,7 +764,7 @@ CREATE INDEX "usage_by_tenant_and_hour" ON "workers_usagehour" ("tenant_uid", "h
 CREATE INDEX "workers_usageperiod_run_id_c801079d" ON "workers_usageperiod" ("run_id");
 CREATE INDEX "usage_by_tenant_and_period" ON "workers_usageperiod" ("tenant_uid", "period");
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('django_migrations',117);
+INSERT INTO "sqlite_sequence" VALUES('django_migrations',118);
 INSERT INTO "sqlite_sequence" VALUES('django_content_type',87);
 INSERT INTO "sqlite_sequence" VALUES('auth_permission',348);
 INSERT INTO "sqlite_sequence" VALUES('auth_group',0);
