@@ -99,6 +99,12 @@ class EntryIndex:
                 repaired = True
                 if self._rebuilt.doubtful_since(number) is not None:
                     continue
+            else:
+                if self._rebuilt.doubtful_since(number) is not None:
+                    if not self._rebuilt.forget_expired(segment.name):
+                        continue
+                    self._forget(segment)  # a read that does not look at this segment would be in doubt about it for ever
+                    repaired = True
             self._checked.add(segment.name)
         return repaired
 

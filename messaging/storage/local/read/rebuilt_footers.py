@@ -73,6 +73,16 @@ class FooterRebuilder:
         ends = [footer.doubtful_until_s for name, footer in list(self._rebuilt.items()) if name.number == segment]
         return max((until_s - DOUBT_S for until_s in ends if until_s is not None), default=None)
 
+    def forget_expired(self, name: SegmentName) -> bool:
+        """Of a segment whose footer on disk is whole. Returns whether what was made in its place, or in that of an earlier
+        generation, is kept no longer."""
+        with self._rebuilding:
+            expired = [each for each in self._rebuilt if each.number == name.number and self._expired(each)]
+            for each in expired:
+                self._damaged.pop(each, None)
+                del self._rebuilt[each]
+            return bool(expired)
+
     def _expired(self, name: SegmentName) -> bool:
         until_s = footer.doubtful_until_s if (footer := self._rebuilt.get(name)) is not None else None
         return until_s is not None and monotonic() >= until_s
